@@ -1,0 +1,95 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/labstack/echo/v4"
+
+	"landfall/web/problem"
+)
+
+// decode reads a request's body as one JSON value of type T, as strictly as the API's own server does: a body that is
+// empty, no JSON, of the wrong type, followed by something else, or that has a field the API does not know is refused
+// with 400, and one that its model's Validate method refuses with 422. The error says which field or position it is.
+func decode[T any](c echo.Context) (*T, error) {
+	body, err := io.ReadAll(c.Request().Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the request body: %w", err)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, problem.BadRequest("the request has no body; this operation takes a JSON object")
+	}
+	value := new(T)
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(value); err != nil {
+		return nil, refuse(err, body, decoder.InputOffset())
+	}
+	if rest := bytes.TrimSpace(body[decoder.InputOffset():]); len(rest) > 0 {
+		return nil, problem.BadRequest("the request body goes on after its JSON value ends at %s; send one value only", position(body, decoder.InputOffset()))
+	}
+	if err := validate(value); err != nil {
+		return nil, problem.Schema(err)
+	}
+	return value, nil
+}
+
+func validate(value any) error {
+	model, ok := value.(interface{ Validate(strfmt.Registry) error })
+	if !ok {
+		return nil
+	}
+	return model.Validate(strfmt.Default)
+}
+
+func refuse(err error, body []byte, offset int64) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return problem.BadRequest("the request body is not JSON: %s at %s", syntax, position(body, syntax.Offset))
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return problem.BadRequest("the request body is not JSON: it ends in the middle of a value, at %s", position(body, int64(len(body))))
+	}
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := mismatch.Field
+		if field == "" {
+			field = "the request body"
+		}
+		return problem.BadRequest("%s is a JSON %s, but the API takes %s there (%s)", field, mismatch.Value, jsonType(mismatch), position(body, mismatch.Offset))
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return problem.BadRequest("the request body has the field %s, which this operation does not know; leave it out or correct its name", name)
+	}
+	return problem.BadRequest("the request body can not be read at %s: %s", position(body, offset), err)
+}
+
+// jsonType names a Go type as the person who wrote the JSON knows it.
+func jsonType(mismatch *json.UnmarshalTypeError) string {
+	kind := mismatch.Type.Kind().String()
+	switch {
+	case kind == "struct" || kind == "map":
+		return "an object"
+	case kind == "slice" || kind == "array":
+		return "a list"
+	case kind == "bool":
+		return "true or false"
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	}
+	return "a " + kind
+}
+
+// position says where in a body a byte offset is, as an editor shows it.
+func position(body []byte, offset int64) string {
+	before := body[:min(offset, int64(len(body)))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := len(before) - (bytes.LastIndexByte(before, '\n') + 1)
+	return fmt.Sprintf("line %d, column %d", line, max(column, 1))
+}

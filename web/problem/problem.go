@@ -1,0 +1,162 @@
+// Package problem is an error that an HTTP client is told of, in the shapes that the Assisted Installer's API gives to
+// errors. A handler returns an [*Error]; the server's error handler writes it with [Write]. Everything else that a
+// handler returns is turned into one by [From].
+package problem
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	openapi "github.com/go-openapi/errors"
+	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
+)
+
+// SchemaCode is the code in the body of a 422 answer whose cause has no code of its own. The codes of go-openapi, which
+// the API's own server answers with, begin at 601; 605 says that a value does not have the form it must have.
+const SchemaCode = 605
+
+// Error is what went wrong with a request, as the client is told.
+type Error struct {
+	// Status is the HTTP status of the answer, 400 to 599.
+	Status int
+	// Code is the code in the body of a 422 answer; 0 means [SchemaCode].
+	Code int32
+	// Reason is one sentence: what is wrong, where, and what to do about it.
+	Reason string
+	// Err is what the error came from, for the log; may be nil.
+	Err error
+}
+
+// Error returns the reason.
+func (e *Error) Error() string { return e.Reason }
+
+// Unwrap returns what the error came from, or nil.
+func (e *Error) Unwrap() error { return e.Err }
+
+// New returns an error of an HTTP status with a sentence in the manner of fmt.Sprintf.
+func New(status int, format string, args ...any) *Error {
+	return &Error{Status: status, Reason: fmt.Sprintf(format, args...)}
+}
+
+// BadRequest returns a 400: the request is wrong in itself.
+func BadRequest(format string, args ...any) *Error {
+	return New(http.StatusBadRequest, format, args...)
+}
+
+// Unauthorized returns a 401: the request does not say who it comes from.
+func Unauthorized(format string, args ...any) *Error {
+	return New(http.StatusUnauthorized, format, args...)
+}
+
+// Forbidden returns a 403: who sent the request may not do this.
+func Forbidden(format string, args ...any) *Error { return New(http.StatusForbidden, format, args...) }
+
+// NotFound returns a 404: what the request names does not exist.
+func NotFound(format string, args ...any) *Error { return New(http.StatusNotFound, format, args...) }
+
+// Conflict returns a 409: what the request asks for does not fit the present state.
+func Conflict(format string, args ...any) *Error { return New(http.StatusConflict, format, args...) }
+
+// Unavailable returns a 503: something is missing now and may be there later.
+func Unavailable(format string, args ...any) *Error {
+	return New(http.StatusServiceUnavailable, format, args...)
+}
+
+// Schema returns the 422 of a value that does not fit the API's schema. An error of go-openapi keeps its code, and of
+// several errors the first one's code is told, with all their sentences.
+func Schema(err error) *Error {
+	var sentences []string
+	var code int32
+	eachCause(err, func(cause error) {
+		sentences = append(sentences, cause.Error())
+		var coded openapi.Error
+		if code == 0 && errors.As(cause, &coded) {
+			code = coded.Code()
+		}
+	})
+	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Reason: strings.Join(sentences, "; "), Err: err}
+}
+
+func eachCause(err error, visit func(error)) {
+	if composite, ok := err.(*openapi.CompositeError); ok && len(composite.Errors) > 0 {
+		for _, cause := range composite.Errors {
+			eachCause(cause, visit)
+		}
+		return
+	}
+	visit(err)
+}
+
+// From returns the error that a client is told for any error: itself if there is an [*Error] in its chain, the status
+// that echo gave it, 413 for a body over its limit, 499 when the client has gone away, and 500 with the error's own
+// sentence for the rest.
+func From(err error) *Error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return TooLarge(tooLarge.Limit)
+	}
+	if routed, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return &Error{Status: routed.Code, Reason: fmt.Sprint(routed.Message), Err: routed.Internal}
+	}
+	if errors.Is(err, context.Canceled) {
+		return &Error{Status: statusClientGone, Reason: "the client closed the connection before the answer was ready", Err: err}
+	}
+	return &Error{Status: http.StatusInternalServerError, Reason: err.Error(), Err: err}
+}
+
+// statusClientGone is nginx's status for a client that did not wait; nobody reads it but the log.
+const statusClientGone = 499
+
+// TooLarge returns the 413 of a body that is larger than limit bytes.
+func TooLarge(limit int64) *Error {
+	return New(http.StatusRequestEntityTooLarge, "the request body is larger than the %d bytes that are accepted here; send less, or raise the limit in the configuration", limit)
+}
+
+// Body returns the value that is written as JSON: [models.InfraError] for 401 and 403, a code and a message for 422, and
+// [models.Error] for the rest.
+func (e *Error) Body() any {
+	status := int32(e.Status)
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return &models.InfraError{Code: &status, Message: &e.Reason}
+	case http.StatusUnprocessableEntity:
+		code := e.Code
+		if code == 0 {
+			code = SchemaCode
+		}
+		return &schemaBody{Code: code, Message: e.Reason}
+	}
+	code, kind, href := strconv.Itoa(e.Status), models.ErrorKindError, ""
+	return &models.Error{Code: &code, Href: &href, ID: &status, Kind: &kind, Reason: &e.Reason}
+}
+
+type schemaBody struct {
+	Code    int32  `json:"code"`
+	Message string `json:"message"`
+}
+
+// Write answers a request with the error; the answer to HEAD has no body.
+func Write(w http.ResponseWriter, r *http.Request, e *Error) error {
+	body, err := json.Marshal(e.Body())
+	if err != nil {
+		return fmt.Errorf("encode the error %q: %w", e.Reason, err)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Cache-Control", "no-store")
+	w.WriteHeader(e.Status)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	_, err = w.Write(body)
+	return err
+}

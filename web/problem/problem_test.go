@@ -1,0 +1,84 @@
+package problem
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	openapi "github.com/go-openapi/errors"
+	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnErrorIsWrittenInTheAPIsShape(t *testing.T) {
+	for name, shape := range map[string]struct {
+		err  *Error
+		body string
+	}{
+		"400": {BadRequest("the name %q is taken", "east"), `{"code":"400","href":"","id":400,"kind":"Error","reason":"the name \"east\" is taken"}`},
+		"401": {Unauthorized("no token"), `{"code":401,"message":"no token"}`},
+		"403": {Forbidden("not yours"), `{"code":403,"message":"not yours"}`},
+		"404": {NotFound("no cluster"), `{"code":"404","href":"","id":404,"kind":"Error","reason":"no cluster"}`},
+		"409": {Conflict("installing"), `{"code":"409","href":"","id":409,"kind":"Error","reason":"installing"}`},
+		"422": {&Error{Status: 422, Reason: "name is no DNS label"}, `{"code":605,"message":"name is no DNS label"}`},
+		"503": {Unavailable("the mirror is down"), `{"code":"503","href":"","id":503,"kind":"Error","reason":"the mirror is down"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder := httptest.NewRecorder()
+			require.NoError(t, Write(recorder, httptest.NewRequest(http.MethodGet, "/", nil), shape.err))
+			require.Equal(t, shape.err.Status, recorder.Code)
+			require.Equal(t, "application/json", recorder.Header().Get("Content-Type"))
+			require.JSONEq(t, shape.body, recorder.Body.String())
+		})
+	}
+}
+
+func TestAnErrorsShapeFitsItsModel(t *testing.T) {
+	encoded, err := json.Marshal(Conflict("installing").Body())
+	require.NoError(t, err)
+	var model models.Error
+	require.NoError(t, json.Unmarshal(encoded, &model))
+	require.NoError(t, model.Validate(nil))
+}
+
+func TestTheAnswerToHEADHasNoBody(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	require.NoError(t, Write(recorder, httptest.NewRequest(http.MethodHead, "/", nil), NotFound("no image")))
+	require.Equal(t, http.StatusNotFound, recorder.Code)
+	require.Empty(t, recorder.Body.String())
+}
+
+func TestAnyErrorBecomesOneForTheClient(t *testing.T) {
+	cause := errors.New("disk full")
+	for name, known := range map[string]struct {
+		err    error
+		status int
+	}{
+		"a wrapped problem":  {fmt.Errorf("install: %w", Conflict("installing")), 409},
+		"an error of echo":   {echo.ErrNotFound, 404},
+		"a body too large":   {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 5}), 413},
+		"a client gone":      {fmt.Errorf("read: %w", context.Canceled), 499},
+		"an error of no one": {fmt.Errorf("write: %w", cause), 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, known.status, From(known.err).Status)
+		})
+	}
+	require.ErrorIs(t, From(fmt.Errorf("write: %w", cause)), cause)
+}
+
+func TestSchemaFailuresKeepTheFirstCodeAndAllSentences(t *testing.T) {
+	err := Schema(openapi.CompositeValidationError(
+		openapi.CompositeValidationError(openapi.Required("name", "body", nil)),
+		openapi.FailedPattern("vip", "body", "^x$", "y"),
+	))
+	require.Equal(t, 422, err.Status)
+	require.EqualValues(t, 602, err.Code)
+	require.Equal(t, "name in body is required; vip in body should match '^x$'", err.Reason)
+	require.Zero(t, Schema(errors.New("odd")).Code)
+}

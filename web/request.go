@@ -1,0 +1,98 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+)
+
+// mergeSlashes makes "//" one slash and drops a trailing one: real clients send both, and a redirect would lose the body
+// of a POST. A path without them, which is nearly every one, is left as it is at no cost.
+func mergeSlashes(u *url.URL) {
+	if untidy(u.Path) {
+		u.Path = tidy(u.Path)
+	}
+	if u.RawPath != "" && untidy(u.RawPath) {
+		u.RawPath = tidy(u.RawPath)
+	}
+}
+
+func untidy(path string) bool {
+	return strings.Contains(path, "//") || len(path) > 1 && path[len(path)-1] == '/'
+}
+
+func tidy(path string) string {
+	var clean strings.Builder
+	clean.Grow(len(path))
+	for i := range len(path) {
+		if path[i] == '/' && (i+1 == len(path) || path[i+1] == '/') {
+			continue
+		}
+		clean.WriteByte(path[i])
+	}
+	if clean.Len() == 0 {
+		return "/"
+	}
+	return clean.String()
+}
+
+const maxRequestID = 128 // characters of a client's own request id that are taken over
+
+type requestIDKey struct{}
+
+// RequestID returns the id of the request that a context belongs to, or "".
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
+// identify gives the request the id that the client sent in X-Request-Id, or a new one if there is none or none that is
+// fit for a log line, and says it in the answer.
+func identify(w http.ResponseWriter, r *http.Request) *http.Request {
+	id := r.Header.Get(echo.HeaderXRequestID)
+	if !printable(id) {
+		id = uuid.NewString()
+	}
+	w.Header()[headerRequestID] = []string{id}
+	return r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+}
+
+// headerRequestID is the header's name as net/http keeps it, so that setting it costs no conversion.
+const headerRequestID = "X-Request-Id"
+
+func printable(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// LogHandler returns a handler that adds the request's id to every line that is logged in the context of a request.
+func LogHandler(inner slog.Handler) slog.Handler { return logHandler{inner} }
+
+type logHandler struct{ slog.Handler }
+
+func (h logHandler) Handle(ctx context.Context, record slog.Record) error {
+	if id := RequestID(ctx); id != "" {
+		record.AddAttrs(slog.String("request_id", id))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h logHandler) WithGroup(name string) slog.Handler {
+	return logHandler{h.Handler.WithGroup(name)}
+}

@@ -1,0 +1,212 @@
+// Package web is the HTTP server that the appliance's API, image downloads and console are hung into. It does what all
+// of them need: it takes slashes as they come, gives each request an id, limits bodies, survives a panicking handler and
+// answers every error in the API's own shape (package problem).
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/web/problem"
+)
+
+// What a server does when its options leave something out.
+const (
+	DefaultBodyLimit       = 4 << 20 // bytes
+	DefaultShutdownTimeout = 10 * time.Second
+)
+
+const (
+	headerTimeout  = 30 * time.Second
+	idleTimeout    = 3 * time.Minute // agents poll once a minute and may keep their connection
+	maxHeaderBytes = 64 << 10
+)
+
+// Options is what a [Server] is made from; the zero value of each field has a meaning.
+type Options struct {
+	// Logger hears of requests, panics and failed answers. Without one nothing is logged.
+	Logger *slog.Logger
+	// BodyLimit is the largest request body in bytes; 0 means [DefaultBodyLimit].
+	BodyLimit int64
+	// RouteBodyLimits are other limits in bytes for single routes, by the route's path as it was registered with echo.
+	RouteBodyLimits map[string]int64
+	// Quiet says which routes are asked so often that a request is worth a line at debug level only; nil means none.
+	Quiet func(method, route string) bool
+	// ShutdownTimeout is how long running requests may go on after the context of [Server.Serve] has ended; 0 means
+	// [DefaultShutdownTimeout].
+	ShutdownTimeout time.Duration
+}
+
+// Server is an HTTP server over an echo router.
+type Server struct {
+	options  Options
+	router   *echo.Echo
+	http     *http.Server
+	draining chan struct{}
+}
+
+// New returns a server without routes; register them on [Server.Router] before calling [Server.Serve].
+func New(options Options) *Server {
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.BodyLimit == 0 {
+		options.BodyLimit = DefaultBodyLimit
+	}
+	if options.Quiet == nil {
+		options.Quiet = func(string, string) bool { return false }
+	}
+	if options.ShutdownTimeout == 0 {
+		options.ShutdownTimeout = DefaultShutdownTimeout
+	}
+	s := &Server{options: options, router: echo.New(), draining: make(chan struct{})}
+	s.router.HideBanner, s.router.HidePort = true, true
+	s.router.HTTPErrorHandler = s.answerError
+	s.router.Use(s.logRequests, s.recoverPanics, s.limitBody)
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
+		// No ReadTimeout and no WriteTimeout: a management controller takes half an hour for an image, and a host
+		// sends its logs over whatever line the site has.
+	}
+	s.http.RegisterOnShutdown(func() { close(s.draining) })
+	return s
+}
+
+// Router returns the router that handlers are registered with.
+func (s *Server) Router() *echo.Echo { return s.router }
+
+// Draining is closed when the server begins to shut down: answers that never end by themselves, such as a live feed,
+// end then.
+func (s *Server) Draining() <-chan struct{} { return s.draining }
+
+// ServeHTTP answers one request. It is the whole of the server but for the connection's time-outs, so tests can call it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	mergeSlashes(r.URL)
+	s.router.ServeHTTP(w, identify(w, r))
+}
+
+// Serve answers requests from a listener until the context ends; then it takes no new ones, lets the running ones end
+// within the shutdown timeout, and returns when all have. It returns nil after such an orderly end and closes the
+// listener in every case.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.http.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	err := s.shutDown(context.WithoutCancel(ctx))
+	<-ended
+	return err
+}
+
+func (s *Server) shutDown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ShutdownTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.options.Logger.Info("requests were still running at the end of the shutdown timeout and are cut off", "timeout", s.options.ShutdownTimeout)
+		err = s.http.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("shut the HTTP server down: %w", err)
+	}
+	return nil
+}
+
+// recoverPanics lets one request fail instead of the whole appliance. The panic that ends an answer by intention
+// ([http.ErrAbortHandler]) goes on to net/http.
+func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if cause == http.ErrAbortHandler {
+				panic(cause)
+			}
+			ctx := c.Request().Context()
+			s.options.Logger.ErrorContext(ctx, "a request handler panicked",
+				"method", c.Request().Method, "route", c.Path(), "panic", cause, "stack", string(debug.Stack()))
+			err = problem.New(http.StatusInternalServerError,
+				"the appliance made an error of its own with this request; its log has the details under request id %s", RequestID(ctx))
+		}()
+		return next(c)
+	}
+}
+
+func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if r.ContentLength == 0 {
+			return next(c)
+		}
+		limit, other := s.options.RouteBodyLimits[c.Path()]
+		if !other {
+			limit = s.options.BodyLimit
+		}
+		if r.ContentLength > limit {
+			return problem.TooLarge(limit)
+		}
+		r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
+		return next(c)
+	}
+}
+
+// logRequests answers a failed request itself, so that the line it writes has the status that the client saw.
+func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r, level := c.Request(), slog.LevelInfo
+		if s.options.Quiet(r.Method, c.Path()) {
+			level = slog.LevelDebug
+		}
+		start := time.Now()
+		if err := next(c); err != nil {
+			c.Error(err)
+		}
+		if status := c.Response().Status; status >= http.StatusInternalServerError {
+			return nil // answerError has said it
+		}
+		if s.options.Logger.Enabled(r.Context(), level) {
+			s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path,
+				"status", c.Response().Status, "bytes", c.Response().Size, "took", time.Since(start).Round(time.Microsecond), "client", r.RemoteAddr)
+		}
+		return nil
+	}
+}
+
+// answerError is echo's error handler. An error after the first byte of an answer can not be told to the client any
+// more: it is logged.
+func (s *Server) answerError(err error, c echo.Context) {
+	r, failure := c.Request(), problem.From(err)
+	if failure.Status == http.StatusNotFound && errors.Is(err, echo.ErrNotFound) {
+		failure = problem.NotFound("%s has no page or operation; look at the path", r.URL.Path)
+	}
+	if failure.Status == http.StatusMethodNotAllowed && errors.Is(err, echo.ErrMethodNotAllowed) {
+		failure = problem.New(failure.Status, "%s does not take %s, only %s", r.URL.Path, r.Method, c.Response().Header().Get(echo.HeaderAllow))
+	}
+	if failure.Status >= http.StatusInternalServerError {
+		s.options.Logger.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", failure.Status, "error", err)
+	}
+	if c.Response().Committed {
+		s.options.Logger.DebugContext(r.Context(), "an answer broke off", "method", r.Method, "path", r.URL.Path, "error", err)
+		return
+	}
+	if err := problem.Write(c.Response(), r, failure); err != nil {
+		s.options.Logger.DebugContext(r.Context(), "an error could not be sent", "path", r.URL.Path, "error", err)
+	}
+}

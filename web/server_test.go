@@ -1,0 +1,284 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/require"
+
+	"landfall/web/problem"
+)
+
+func get(server http.Handler, path string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	server.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	return recorder
+}
+
+// recordedLog returns a logger and a function that gives what it logged, a line an element.
+func recordedLog(level slog.Level) (*slog.Logger, func() []map[string]any) {
+	var lines bytes.Buffer
+	logger := slog.New(LogHandler(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: level})))
+	return logger, func() []map[string]any {
+		var records []map[string]any
+		for decoder := json.NewDecoder(&lines); ; {
+			record := map[string]any{}
+			if decoder.Decode(&record) != nil {
+				return records
+			}
+			records = append(records, record)
+		}
+	}
+}
+
+func TestSlashesAreTakenAsTheyCome(t *testing.T) {
+	server := New(Options{})
+	server.Router().GET("/", func(c echo.Context) error { return c.String(http.StatusOK, "root") })
+	server.Router().GET("/a/b", func(c echo.Context) error { return c.String(http.StatusOK, "leaf") })
+	server.Router().GET("/p/:name", func(c echo.Context) error { return c.String(http.StatusOK, c.Param("name")) })
+	for path, answer := range map[string]string{
+		"/": "root", "//": "root", "/a/b": "leaf", "/a/b/": "leaf", "/a//b": "leaf", "//a///b//": "leaf",
+		"/p/x%2Fy": "x%2Fy", "/p//x%2Fy/": "x%2Fy",
+	} {
+		got := get(server, path)
+		require.Equal(t, http.StatusOK, got.Code, path)
+		require.Equal(t, answer, got.Body.String(), path)
+	}
+}
+
+func TestATidyPathCostsNothing(t *testing.T) {
+	request := httptest.NewRequest(http.MethodGet, "/api/assisted-install/v2/infra-envs/x/hosts/y/instructions", nil)
+	require.Zero(t, testing.AllocsPerRun(100, func() { mergeSlashes(request.URL) }))
+}
+
+func TestARequestKeepsItsClientsIDAndGetsOneOtherwise(t *testing.T) {
+	server := New(Options{})
+	server.Router().GET("/", func(c echo.Context) error {
+		return c.String(http.StatusOK, RequestID(c.Request().Context()))
+	})
+	for sent, kept := range map[string]bool{"abc-1": true, "": false, "two words": false, strings.Repeat("x", 129): false} {
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request.Header.Set("X-Request-Id", sent)
+		recorder := httptest.NewRecorder()
+		server.ServeHTTP(recorder, request)
+		id := recorder.Header().Get("X-Request-Id")
+		require.NotEmpty(t, id)
+		require.Equal(t, kept, id == sent, sent)
+		require.Equal(t, id, recorder.Body.String())
+	}
+}
+
+func TestALineLoggedInARequestHasItsID(t *testing.T) {
+	logger, lines := recordedLog(slog.LevelInfo)
+	server := New(Options{Logger: logger})
+	server.Router().GET("/", func(c echo.Context) error {
+		logger.With("more", 1).WithGroup("g").InfoContext(c.Request().Context(), "within", "x", 2)
+		return nil
+	})
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	request.Header.Set("X-Request-Id", "r-7")
+	server.ServeHTTP(httptest.NewRecorder(), request)
+	logged := lines()
+	require.Len(t, logged, 2)
+	require.Equal(t, "r-7", logged[0]["g"].(map[string]any)["request_id"])
+	require.Equal(t, "r-7", logged[1]["request_id"])
+	require.Equal(t, "request", logged[1]["msg"])
+}
+
+func TestPollsAreLoggedAtDebugLevelOnly(t *testing.T) {
+	logger, lines := recordedLog(slog.LevelInfo)
+	server := New(Options{Logger: logger, Quiet: func(method, route string) bool { return route == "/poll/:id" }})
+	server.Router().GET("/poll/:id", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	server.Router().GET("/page", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	get(server, "/poll/1")
+	get(server, "/page")
+	logged := lines()
+	require.Len(t, logged, 1)
+	require.Equal(t, "/page", logged[0]["path"])
+	require.EqualValues(t, 200, logged[0]["status"])
+}
+
+func TestAnUnknownPathAndAWrongMethodAreAnsweredInTheAPIsShape(t *testing.T) {
+	server := New(Options{})
+	server.Router().POST("/a", func(c echo.Context) error { return nil })
+	nowhere := get(server, "/nowhere")
+	require.Equal(t, http.StatusNotFound, nowhere.Code)
+	require.Contains(t, nowhere.Body.String(), `"reason":"/nowhere has no page or operation`)
+	wrong := get(server, "/a")
+	require.Equal(t, http.StatusMethodNotAllowed, wrong.Code)
+	require.Contains(t, wrong.Body.String(), "does not take GET, only OPTIONS, POST")
+}
+
+func TestAHandlersOwn404KeepsItsSentence(t *testing.T) {
+	server := New(Options{})
+	server.Router().GET("/c", func(c echo.Context) error { return problem.NotFound("there is no cluster c") })
+	require.Contains(t, get(server, "/c").Body.String(), "there is no cluster c")
+}
+
+func TestAPanickingHandlerFailsItsRequestOnly(t *testing.T) {
+	logger, lines := recordedLog(slog.LevelInfo)
+	server := New(Options{Logger: logger})
+	server.Router().GET("/panic", func(c echo.Context) error { panic("index out of range") })
+	answer := get(server, "/panic")
+	require.Equal(t, http.StatusInternalServerError, answer.Code)
+	require.Contains(t, answer.Body.String(), "request id "+answer.Header().Get("X-Request-Id"))
+	require.NotContains(t, answer.Body.String(), "index out of range")
+	logged := lines()
+	require.Equal(t, "index out of range", logged[0]["panic"])
+	require.Contains(t, logged[0]["stack"], "TestAPanickingHandler")
+}
+
+func TestABodyOfFiftyMegabytesIsRefused(t *testing.T) {
+	server := New(Options{RouteBodyLimits: map[string]int64{"/logs/:id": 60 << 20}})
+	read := func(c echo.Context) error {
+		size, err := io.Copy(io.Discard, c.Request().Body)
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, size)
+	}
+	server.Router().POST("/clusters", read)
+	server.Router().POST("/logs/:id", read)
+	post := func(path string, announced bool) *httptest.ResponseRecorder {
+		request := httptest.NewRequest(http.MethodPost, path, io.LimitReader(zeros{}, 50<<20))
+		request.ContentLength = -1
+		if announced {
+			request.ContentLength = 50 << 20
+		}
+		recorder := httptest.NewRecorder()
+		server.ServeHTTP(recorder, request)
+		return recorder
+	}
+	for _, announced := range []bool{true, false} {
+		refused := post("/clusters", announced)
+		require.Equal(t, http.StatusRequestEntityTooLarge, refused.Code)
+		require.Contains(t, refused.Body.String(), `"code":"413"`)
+		require.Contains(t, refused.Body.String(), "4194304 bytes")
+		require.Equal(t, http.StatusOK, post("/logs/1", announced).Code)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestAnAnswerThatHasBegunIsNotFollowedByAnError(t *testing.T) {
+	server := New(Options{})
+	server.Router().GET("/", func(c echo.Context) error {
+		if err := c.String(http.StatusOK, "half"); err != nil {
+			return err
+		}
+		return errors.New("the disk went away")
+	})
+	answer := get(server, "/")
+	require.Equal(t, http.StatusOK, answer.Code)
+	require.Equal(t, "half", answer.Body.String())
+}
+
+func TestTheServerStopsWhenItsContextEndsAndFinishesWhatRuns(t *testing.T) {
+	server := New(Options{})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	server.Router().GET("/slow", func(c echo.Context) error {
+		close(entered)
+		<-leave
+		return c.String(http.StatusOK, "done")
+	})
+	server.Router().GET("/feed", func(c echo.Context) error {
+		<-server.Draining()
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	listener, err := Listen(ctx, "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+
+	answers := make(chan string, 2)
+	for _, path := range []string{"/slow", "/feed"} {
+		go func() {
+			response, err := http.Get("http://" + listener.Addr().String() + path)
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			body, err := io.ReadAll(response.Body)
+			answers <- string(body) + errorText(errors.Join(err, response.Body.Close()))
+		}()
+	}
+	<-entered
+	cancel()
+	<-server.Draining()
+	close(leave)
+	require.ElementsMatch(t, []string{"done", ""}, []string{<-answers, <-answers})
+	require.NoError(t, <-served)
+	_, err = net.Dial("tcp", listener.Addr().String())
+	require.Error(t, err)
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestRequestsThatOutliveTheShutdownTimeoutAreCutOff(t *testing.T) {
+	server := New(Options{ShutdownTimeout: time.Millisecond})
+	entered := make(chan struct{})
+	server.Router().GET("/", func(c echo.Context) error {
+		close(entered)
+		<-c.Request().Context().Done()
+		return c.Request().Context().Err()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	listener, err := Listen(ctx, "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := http.Get("http://" + listener.Addr().String())
+		failed <- err
+	}()
+	<-entered
+	cancel()
+	require.NoError(t, <-served)
+	require.Error(t, <-failed)
+}
+
+func TestAnAddressThatCanNotBeUsedIsSaidInOneSentence(t *testing.T) {
+	taken, err := Listen(t.Context(), "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	for address, sentence := range map[string]string{
+		taken.Addr().String():  "another program already listens on " + taken.Addr().String() + "; stop it, or choose another address with --listen",
+		"203.0.113.7:8090":     "203.0.113.7:8090 is not an address of this machine",
+		"no-such-host.invalid": "can not listen on no-such-host.invalid",
+	} {
+		_, err := Listen(t.Context(), address)
+		require.ErrorContains(t, err, sentence)
+	}
+}
+
+func BenchmarkPoll(b *testing.B) {
+	server := New(Options{Quiet: func(string, string) bool { return true }})
+	server.Router().GET("/v2/infra-envs/:infra_env_id/hosts/:host_id/instructions", func(c echo.Context) error {
+		return c.NoContent(http.StatusOK)
+	})
+	request := httptest.NewRequest(http.MethodGet, "/v2/infra-envs/x/hosts/y/instructions", nil)
+	request.Header.Set("X-Request-Id", "r-1")
+	for b.Loop() {
+		server.ServeHTTP(httptest.NewRecorder(), request)
+	}
+}
