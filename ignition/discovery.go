@@ -1,0 +1,313 @@
+package ignition
+
+import (
+	_ "embed"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/coreos/ignition/v2/config/util"
+	"github.com/coreos/ignition/v2/config/v3_1/types"
+	"github.com/vincent-petithory/dataurl"
+)
+
+// Where things lie on a machine that booted a discovery image. The agent, the installer and their containers look for
+// some of these by name.
+const (
+	// ServiceCAPath holds the CA of the appliance's HTTPS; the agent gets it as --cacert.
+	ServiceCAPath = "/etc/assisted-service/service-ca-cert.crt"
+	// TrustBundlePath is an anchor of the system's trust, taken up by coreos-update-ca-trust.service at boot.
+	TrustBundlePath = "/etc/pki/ca-trust/source/anchors/site-trust-bundle.pem"
+	// PullSecretPath is podman's way to the credentials of the mirror.
+	PullSecretPath = "/root/.docker/config.json"
+	// RegistriesConfPath and PolicyPath are read by podman and all that is built on containers/image.
+	RegistriesConfPath = "/etc/containers/registries.conf"
+	PolicyPath         = "/etc/containers/policy.json"
+
+	agentUnit     = "agent.service"
+	pullAgentPath = "/usr/local/bin/pull-agent"
+	chronyPath    = "/etc/chrony.conf"
+)
+
+// The texts that go to the live system as they are.
+var (
+	//go:embed live/motd
+	motd string
+	//go:embed live/pull-agent
+	pullAgentScript string
+	//go:embed live/chronyd-agent.cil
+	selinuxPolicy string
+	//go:embed live/selinux.service
+	selinuxUnit string
+	//go:embed live/multipath.conf
+	multipathConf string
+	//go:embed live/01-ipv6.conf
+	ipv6Conf string
+)
+
+// Proxy is how the machine reaches the outside; "" means directly.
+type Proxy struct {
+	HTTP, HTTPS string
+	// No lists hosts, domains and CIDRs that are reached directly, separated by commas.
+	No string
+}
+
+func (p Proxy) set() bool { return p.HTTP != "" || p.HTTPS != "" }
+
+// direct returns the entries of No without blanks around them.
+func (p Proxy) direct() []string {
+	var items []string
+	for item := range strings.SplitSeq(p.No, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// environment returns the variables in both spellings, as programs look for either.
+func (p Proxy) environment() []string {
+	var env []string
+	direct := strings.Join(p.direct(), ",")
+	for _, v := range []struct{ name, value string }{{"HTTP_PROXY", p.HTTP}, {"HTTPS_PROXY", p.HTTPS}, {"NO_PROXY", direct}} {
+		if v.value != "" && p.set() {
+			env = append(env, v.name+"="+v.value, strings.ToLower(v.name)+"="+v.value)
+		}
+	}
+	return env
+}
+
+// DiscoveryConfig says what a machine that boots the discovery image must know.
+type DiscoveryConfig struct {
+	// InfraEnvID is the infra-env that the machine registers with.
+	InfraEnvID string
+	// ServiceURL is the appliance as the machine reaches it, without a path of the API: "https://landfall.site:8090".
+	ServiceURL string
+	// AgentImage is the pull spec of the agent's image, best by digest.
+	AgentImage string
+	// PullSecretToken authenticates the agent to the API; "" if the API asks for none.
+	PullSecretToken string
+	// PullSecret is the JSON with the registries' credentials.
+	PullSecret string
+
+	// ServiceCA (PEM) verifies ServiceURL; empty if the system's trust does.
+	ServiceCA []byte
+	// TrustBundle (PEM) is added to the system's trust: the mirror's CA and what else the site signs with.
+	TrustBundle []byte
+	// RegistriesConf (TOML, version 2) leads pulls to the mirror; empty leaves the image's own.
+	RegistriesConf []byte
+	// PolicyJSON replaces the signature policy of the image; empty leaves it.
+	PolicyJSON []byte
+
+	Proxy Proxy
+	// SSHKeys are public keys for the user core, one or more lines each.
+	SSHKeys []string
+	// NTPSources are names or addresses of time servers. With any, they and what DHCP offers are the only ones.
+	NTPSources []string
+	// StaticNetwork has the settings of machines that do without DHCP.
+	StaticNetwork []HostNetwork
+	// OpenshiftVersion ("4.20", "4.20.3") tells the age of the live system; "" means a current one.
+	OpenshiftVersion string
+	// Overrides is an Ignition config that is merged over the rest; "" for none.
+	Overrides string
+}
+
+// Discovery returns the Ignition config of a discovery image, spec 3.1.0 or the version of the overrides if that is
+// higher. The bytes depend on the config alone, so equal configs make equal images.
+//
+// An error is a sentence about the field at fault; a bad override gives a *ConfigError with its place.
+func Discovery(c DiscoveryConfig) ([]byte, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("discovery config: %w", err)
+	}
+	config := types.Config{Ignition: types.Ignition{Version: "3.1.0"}}
+	config.Ignition.Proxy = ignitionProxy(c.Proxy)
+	config.Passwd.Users = coreUser(c.SSHKeys)
+	config.Storage.Files = c.files()
+	config.Systemd.Units = []types.Unit{
+		enabledUnit(agentUnit, c.agentService()),
+		enabledUnit("selinux.service", selinuxUnit),
+		{Name: "multipathd.service", Enabled: util.BoolToPtr(true)},
+	}
+	if len(c.StaticNetwork) > 0 {
+		files, err := staticNetworkFiles(c.StaticNetwork, c.OpenshiftVersion)
+		if err != nil {
+			return nil, fmt.Errorf("static network: %w", err)
+		}
+		config.Storage.Files = append(config.Storage.Files, files...)
+		config.Systemd.Units = append(config.Systemd.Units, enabledUnit(staticNetworkUnit, staticNetworkService))
+	}
+	raw, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encode the discovery config: %w", err)
+	}
+	if strings.TrimSpace(c.Overrides) != "" {
+		return Merge(raw, []byte(c.Overrides))
+	}
+	if err := Validate(raw); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+func (c DiscoveryConfig) check() error {
+	u, err := url.Parse(c.ServiceURL)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		return fmt.Errorf("the service URL %q must look like https://host:port", c.ServiceURL)
+	case c.InfraEnvID == "":
+		return errors.New("the infra-env id is missing")
+	case c.AgentImage == "" || strings.ContainsAny(c.AgentImage, " \t\r\n"):
+		return fmt.Errorf("the agent image %q must be a pull spec such as registry/repository@sha256:…", c.AgentImage)
+	case strings.ContainsAny(c.InfraEnvID+c.PullSecretToken+c.ServiceURL, "\r\n\x00"):
+		return errors.New("the infra-env id, the token and the service URL must be single lines")
+	}
+	if c.PullSecret != "" && !json.Valid([]byte(c.PullSecret)) {
+		return errors.New(`the pull secret is no JSON; it must be an object like {"auths":{…}}`)
+	}
+	if len(c.PolicyJSON) > 0 && !json.Valid(c.PolicyJSON) {
+		return errors.New("the signature policy (policy.json) is no JSON")
+	}
+	for name, bundle := range map[string][]byte{"service CA": c.ServiceCA, "trust bundle": c.TrustBundle} {
+		if block, _ := pem.Decode(bundle); len(bundle) > 0 && block == nil {
+			return fmt.Errorf("the %s holds no PEM certificate", name)
+		}
+	}
+	for _, s := range c.NTPSources {
+		if s == "" || strings.ContainsAny(s, " \t\r\n,#") {
+			return fmt.Errorf("the NTP source %q must be one host name or address", s)
+		}
+	}
+	for _, v := range c.Proxy.environment() {
+		if strings.ContainsAny(v, "\r\n\x00") {
+			return errors.New("the proxy settings must be single lines")
+		}
+	}
+	return nil
+}
+
+// agentService is the unit that brings the agent to life. Its start includes the pull, so the start limit is generous
+// and a stalled pull still ends.
+func (c DiscoveryConfig) agentService() string {
+	var b strings.Builder
+	b.WriteString("[Unit]\nDescription=Agent of the Assisted Installer\nWants=network-online.target\n")
+	b.WriteString("After=network-online.target\nStartLimitIntervalSec=0\n\n")
+	b.WriteString("[Service]\nType=simple\nRestart=always\nRestartSec=3\nTimeoutStartSec=1800\n")
+	for _, v := range c.Proxy.environment() {
+		fmt.Fprintf(&b, "Environment=%s\n", unitAssignment(v))
+	}
+	if c.PullSecretToken != "" {
+		fmt.Fprintf(&b, "Environment=%s\n", unitAssignment("PULL_SECRET_TOKEN="+c.PullSecretToken))
+	}
+	fmt.Fprintf(&b, "ExecStartPre=%s\n", unitCommand(pullAgentPath, c.AgentImage))
+	fmt.Fprintf(&b, "ExecStartPre=%s\n", unitCommand("/usr/bin/podman", "run", "--rm", "--privileged", "--pull=never",
+		"-v", "/usr/local/bin:/hostbin", c.AgentImage, "cp", "/usr/bin/agent", "/hostbin"))
+	args := []string{"/usr/local/bin/agent", "--url", strings.TrimRight(c.ServiceURL, "/"), "--infra-env-id", c.InfraEnvID,
+		"--agent-version", c.AgentImage, "--insecure=false"}
+	if len(c.ServiceCA) > 0 {
+		args = append(args, "--cacert", ServiceCAPath)
+	}
+	fmt.Fprintf(&b, "ExecStart=%s\n\n[Install]\nWantedBy=multi-user.target\n", unitCommand(args...))
+	return b.String()
+}
+
+func (c DiscoveryConfig) files() []types.File {
+	files := []types.File{
+		newFile("/etc/motd", 0o644, []byte(motd)),
+		newFile(pullAgentPath, 0o755, []byte(pullAgentScript)),
+		newFile("/etc/selinux/chronyd-agent.cil", 0o644, []byte(selinuxPolicy)),
+		newFile("/etc/multipath.conf", 0o644, []byte(multipathConf)),
+		newFile("/etc/NetworkManager/conf.d/01-ipv6.conf", 0o644, []byte(ipv6Conf)),
+	}
+	optional := func(path string, mode int, data []byte) {
+		if len(data) > 0 {
+			files = append(files, newFile(path, mode, data))
+		}
+	}
+	optional(PullSecretPath, 0o600, []byte(c.PullSecret))
+	optional(ServiceCAPath, 0o644, c.ServiceCA)
+	optional(TrustBundlePath, 0o644, c.TrustBundle)
+	optional(RegistriesConfPath, 0o644, c.RegistriesConf)
+	optional(PolicyPath, 0o644, c.PolicyJSON)
+	optional("/etc/profile.d/proxy.sh", 0o644, []byte(proxyProfile(c.Proxy)))
+	optional(chronyPath, 0o644, []byte(chronyConf(c.NTPSources)))
+	return files
+}
+
+// chronyConf replaces the image's own, whose public pool can't be reached from a sealed site. The clock may be stepped
+// at any time: a wrong one makes every certificate look invalid.
+func chronyConf(sources []string) string {
+	if len(sources) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, s := range sources {
+		fmt.Fprintf(&b, "server %s iburst\n", s)
+	}
+	b.WriteString("sourcedir /run/chrony-dhcp\ndriftfile /var/lib/chrony/drift\nmakestep 1.0 -1\nrtcsync\nlogdir /var/log/chrony\n")
+	return b.String()
+}
+
+func proxyProfile(p Proxy) string {
+	var b strings.Builder
+	for _, v := range p.environment() {
+		name, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(&b, "export %s=%s\n", name, shellQuote(value))
+	}
+	return b.String()
+}
+
+func ignitionProxy(p Proxy) types.Proxy {
+	if !p.set() {
+		return types.Proxy{}
+	}
+	proxy := types.Proxy{HTTPProxy: optionalString(p.HTTP), HTTPSProxy: optionalString(p.HTTPS)}
+	for _, item := range p.direct() {
+		proxy.NoProxy = append(proxy.NoProxy, types.NoProxyItem(item))
+	}
+	return proxy
+}
+
+// coreUser gives the keys to core, who may become root and has no password.
+func coreUser(keys []string) []types.PasswdUser {
+	user := types.PasswdUser{Name: "core", PasswordHash: util.StrToPtr("!"), Groups: []types.Group{"sudo"}}
+	seen := map[string]bool{}
+	for _, k := range keys {
+		for line := range strings.Lines(k) {
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "#") && !seen[line] {
+				seen[line] = true
+				user.SSHAuthorizedKeys = append(user.SSHAuthorizedKeys, types.SSHAuthorizedKey(line))
+			}
+		}
+	}
+	if len(user.SSHAuthorizedKeys) == 0 {
+		return nil
+	}
+	return []types.PasswdUser{user}
+}
+
+func enabledUnit(name, contents string) types.Unit {
+	return types.Unit{Name: name, Enabled: util.BoolToPtr(true), Contents: util.StrToPtr(contents)}
+}
+
+// newFile is a file of root that replaces what the image has at its place.
+func newFile(path string, mode int, data []byte) types.File {
+	return types.File{
+		Node: types.Node{Path: path, Overwrite: util.BoolToPtr(true), User: types.NodeUser{Name: util.StrToPtr("root")}},
+		FileEmbedded1: types.FileEmbedded1{
+			Mode:     util.IntToPtr(mode),
+			Contents: types.Resource{Source: util.StrToPtr(dataurl.EncodeBytes(data))},
+		},
+	}
+}
+
+func optionalString(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

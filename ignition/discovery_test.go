@@ -1,0 +1,240 @@
+package ignition
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coreos/ignition/v2/config/util"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const testCA = `-----BEGIN CERTIFICATE-----
+MIIBdzCCAR2gAwIBAgIBATAKBggqhkjOPQQDAjAVMRMwEQYDVQQDEwpTaXRlIFJv
+b3QgMTAeFw0yNTAxMDEwMDAwMDBa
+-----END CERTIFICATE-----
+`
+
+func minimal() DiscoveryConfig {
+	return DiscoveryConfig{
+		InfraEnvID: "5f6a1f3c-8f0e-4d0a-9a77-0b2f3c1d4e5f",
+		ServiceURL: "http://192.0.2.10:8090",
+		AgentImage: "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:" + strings.Repeat("ab", 32),
+	}
+}
+
+func full() DiscoveryConfig {
+	c := minimal()
+	c.ServiceURL = "https://landfall.site.example:8443/"
+	c.PullSecretToken = `tok%en "with" \ and $HOME`
+	c.PullSecret = `{"auths":{"mirror.site.example:5000":{"auth":"dTpw"}}}`
+	c.ServiceCA = []byte(testCA)
+	c.TrustBundle = []byte(testCA)
+	c.RegistriesConf = []byte("[[registry]]\nlocation = \"quay.io/openshift-release-dev\"\n")
+	c.PolicyJSON = []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`)
+	c.Proxy = Proxy{HTTP: "http://user:p%40ss@proxy.site.example:3128", HTTPS: "http://proxy.site.example:3128", No: "mirror.site.example,.site.example, 192.0.2.0/24"}
+	c.SSHKeys = []string{"ssh-ed25519 AAAA one\n\nssh-ed25519 BBBB two\n", "ssh-ed25519 AAAA one"}
+	c.NTPSources = []string{"ntp1.site.example", "2001:db8::7"}
+	c.OpenshiftVersion = "4.20.1"
+	c.StaticNetwork = []HostNetwork{bondedHost()}
+	return c
+}
+
+func bondedHost() HostNetwork {
+	return HostNetwork{
+		YAML: `interfaces:
+- name: bond0
+  type: bond
+  state: up
+  link-aggregation: {mode: 802.3ad, port: [eth0, eth1]}
+  ipv4: {enabled: true, address: [{ip: 192.0.2.21, prefix-length: 24}]}
+  ipv6: {enabled: true, dhcp: true}
+- name: eth0
+  type: ethernet
+- name: eth1
+  type: ethernet
+- name: eth0.7
+  type: vlan
+  vlan: {base-iface: eth0, id: 7}
+routes:
+  config:
+  - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: bond0}
+`,
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0b", Name: "eth1"}, {MAC: "52:54:00:00:00:0a", Name: "eth0"}},
+	}
+}
+
+// The golden files show a config as the machine sees it: each unit and file with its contents decoded.
+func TestDiscoveryWritesTheConfigInTheGoldenFile(t *testing.T) {
+	for name, c := range map[string]DiscoveryConfig{"minimal": minimal(), "full": full()} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := Discovery(c)
+			require.NoError(t, err)
+			require.NoError(t, Validate(raw))
+			golden(t, "discovery-"+name+".txt", describe(t, raw))
+			again, err := Discovery(c)
+			require.NoError(t, err)
+			require.Equal(t, raw, again, "equal configs make equal bytes")
+		})
+	}
+}
+
+func TestReadDiscoveryFindsWhatWasWritten(t *testing.T) {
+	c := full()
+	raw, err := Discovery(c)
+	require.NoError(t, err)
+	d, err := ReadDiscovery(raw)
+	require.NoError(t, err)
+	require.Equal(t, "https://landfall.site.example:8443", d.ServiceURL)
+	require.Equal(t, c.InfraEnvID, d.InfraEnvID)
+	require.Equal(t, c.AgentImage, d.AgentImage)
+	require.Equal(t, c.PullSecretToken, d.PullSecretToken)
+	require.Equal(t, c.ServiceCA, d.ServiceCA)
+	require.Equal(t, c.TrustBundle, d.TrustBundle)
+	require.Equal(t, c.RegistriesConf, d.RegistriesConf)
+	require.Equal(t, c.PullSecret, string(d.PullSecret))
+	require.Equal(t, c.PolicyJSON, d.PolicyJSON)
+	require.Equal(t, c.Proxy.HTTP, d.Environment["http_proxy"])
+	require.Equal(t, "mirror.site.example,.site.example,192.0.2.0/24", d.Environment["NO_PROXY"])
+	require.Equal(t, []string{"ssh-ed25519 AAAA one", "ssh-ed25519 BBBB two"}, d.SSHKeys)
+	require.False(t, d.Insecure)
+	motd, ok := d.File("/etc/motd")
+	require.True(t, ok)
+	require.Contains(t, string(motd), "agent.service")
+}
+
+func TestDiscoveryTakesOverridesAtTheirVersion(t *testing.T) {
+	c := minimal()
+	c.Overrides = `{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet"]},
+		"storage":{"files":[{"path":"/etc/motd","overwrite":true,"contents":{"source":"data:,hello"}}]}}`
+	raw, err := Discovery(c)
+	require.NoError(t, err)
+	version, err := Version(raw)
+	require.NoError(t, err)
+	require.Equal(t, "3.4.0", version)
+	d, err := ReadDiscovery(raw)
+	require.NoError(t, err)
+	motd, _ := d.File("/etc/motd")
+	require.Equal(t, "hello", string(motd))
+}
+
+func TestReadDiscoveryFollowsDropIns(t *testing.T) {
+	c := minimal()
+	c.PullSecretToken = "first"
+	c.Overrides = `{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","dropins":[
+		{"name":"20-b.conf","contents":"[Service]\nEnvironment=A=1 'B=two words'\n"},
+		{"name":"10-a.conf","contents":"[Service]\nEnvironment=\nEnvironment=PULL_SECRET_TOKEN=second\n"}]}]}}`
+	raw, err := Discovery(c)
+	require.NoError(t, err)
+	d, err := ReadDiscovery(raw)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"PULL_SECRET_TOKEN": "second", "A": "1", "B": "two words"}, d.Environment)
+}
+
+func TestDiscoveryRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(*DiscoveryConfig)
+		want string
+	}{
+		"a service URL without a scheme": {func(c *DiscoveryConfig) { c.ServiceURL = "landfall:8090" }, `service URL "landfall:8090" must look like https://host:port`},
+		"no infra-env":                   {func(c *DiscoveryConfig) { c.InfraEnvID = "" }, "infra-env id is missing"},
+		"an agent image with a blank":    {func(c *DiscoveryConfig) { c.AgentImage = "a b" }, `agent image "a b" must be a pull spec`},
+		"a token of two lines":           {func(c *DiscoveryConfig) { c.PullSecretToken = "a\nExecStart=/bin/evil" }, "must be single lines"},
+		"a pull secret that is no JSON":  {func(c *DiscoveryConfig) { c.PullSecret = "{" }, "pull secret is no JSON"},
+		"a policy that is no JSON":       {func(c *DiscoveryConfig) { c.PolicyJSON = []byte("{") }, "policy.json) is no JSON"},
+		"a trust bundle without PEM":     {func(c *DiscoveryConfig) { c.TrustBundle = []byte("abc") }, "trust bundle holds no PEM certificate"},
+		"a service CA without PEM":       {func(c *DiscoveryConfig) { c.ServiceCA = []byte("abc") }, "service CA holds no PEM certificate"},
+		"two NTP sources in one":         {func(c *DiscoveryConfig) { c.NTPSources = []string{"a,b"} }, `NTP source "a,b" must be one host name`},
+		"a proxy of two lines":           {func(c *DiscoveryConfig) { c.Proxy.HTTP = "http://a\nb" }, "proxy settings must be single lines"},
+		"an override that is no JSON":    {func(c *DiscoveryConfig) { c.Overrides = "{\n \"ignition\": }" }, "Ignition override: line 2, column 14: is no JSON"},
+		"an override without a version":  {func(c *DiscoveryConfig) { c.Overrides = `{"storage":{}}` }, `Ignition override: $.ignition.version: is missing`},
+		"an override of spec 2":          {func(c *DiscoveryConfig) { c.Overrides = `{"ignition":{"version":"2.2.0"}}` }, `$.ignition.version: is "2.2.0"; versions 3.0.0 to 3.6.0 can be used`},
+		"an override with a wrong type": {func(c *DiscoveryConfig) { c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","mode":"0644"}]}}` },
+			"is a JSON string where a whole number is expected"},
+		"an override with a relative path": {func(c *DiscoveryConfig) {
+			c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"a"}]}}`
+		}, "Ignition override: $.storage.files.0.path: path not absolute"},
+		"an override that clashes with the rest": {func(c *DiscoveryConfig) {
+			c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/systemd/system/agent.service"}]}}`
+		}, "Ignition merged config: $.storage.files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := minimal()
+			tc.edit(&c)
+			_, err := Discovery(c)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestReadDiscoveryRefuses(t *testing.T) {
+	unit := func(contents string) string {
+		c, err := json.Marshal(contents)
+		require.NoError(t, err)
+		return fmt.Sprintf(`{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","enabled":true,"contents":%s}]}}`, c)
+	}
+	for name, tc := range map[string]struct{ config, want string }{
+		"no agent":             {`{"ignition":{"version":"3.1.0"}}`, "no enabled agent.service: this is no discovery config"},
+		"a disabled agent":     {`{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","enabled":false}]}}`, "no enabled agent.service"},
+		"an agent without URL": {unit("[Service]\nExecStart=/a --infra-env-id 1 --agent-version x"), "--url is missing"},
+		"no command":           {unit("[Service]\n"), "has no ExecStart"},
+		"an open quote":        {unit("[Service]\nExecStart=/a \"--url"), "never closed"},
+		"a flag without value": {unit("[Service]\nExecStart=/a --url"), "--url has no value"},
+		"a missing CA file":    {unit("[Service]\nExecStart=/a --url u --infra-env-id 1 --agent-version x --cacert /ca"), "--cacert names /ca, which the config does not write"},
+		"a bad data URL":       {`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:;base64,*"}}]}}`, "$.storage.files.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ReadDiscovery([]byte(tc.config))
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "run the test with -update if the change is meant")
+}
+
+// describe prints a config for people: what goldens and their differences are read as.
+func describe(t *testing.T, raw []byte) string {
+	t.Helper()
+	c, err := parseLifted(raw)
+	require.NoError(t, err)
+	version, err := Version(raw)
+	require.NoError(t, err)
+	var b strings.Builder
+	fmt.Fprintf(&b, "Ignition spec %s\n", version)
+	for _, u := range c.Passwd.Users {
+		fmt.Fprintf(&b, "\nuser %s, groups %v, keys:\n", u.Name, u.Groups)
+		for _, k := range u.SSHAuthorizedKeys {
+			fmt.Fprintf(&b, "  %s\n", k)
+		}
+	}
+	for _, u := range c.Systemd.Units {
+		fmt.Fprintf(&b, "\n===== unit %s, enabled: %v\n%s", u.Name, util.IsTrue(u.Enabled), deref(u.Contents))
+	}
+	files := slices.Clone(c.Storage.Files)
+	for _, f := range files {
+		data, err := resource(f.Contents)
+		require.NoError(t, err)
+		mode := "unset"
+		if f.Mode != nil {
+			mode = fmt.Sprintf("%04o", *f.Mode)
+		}
+		fmt.Fprintf(&b, "\n===== file %s, mode %s\n%s", f.Path, mode, strings.TrimRight(string(data), "\n")+"\n")
+	}
+	return b.String()
+}

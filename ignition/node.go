@@ -1,0 +1,208 @@
+package ignition
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/coreos/ignition/v2/config/util"
+	"github.com/coreos/ignition/v2/config/v3_0/types"
+	"github.com/vincent-petithory/dataurl"
+)
+
+// File is a file of root that a config puts on a host, replacing what is there.
+type File struct {
+	Path string
+	// Mode is the permissions, such as 0o644.
+	Mode int
+	Data []byte
+}
+
+// HostEdits is what one host's config has beyond its role's.
+type HostEdits struct {
+	// Hostname goes to /etc/hostname.
+	Hostname string
+	// NodeIPHint is an address in the network that the kubelet shall use; "" lets it choose. For a single node it is
+	// the network address of the first machine network.
+	NodeIPHint string
+	Files      []File
+	// MachineConfigPool, for a worker, names the pool whose config is fetched in place of the workers'.
+	MachineConfigPool string
+	// Overrides is an Ignition config that is merged over the rest; "" for none.
+	Overrides string
+}
+
+// HostConfig returns the config that the installer writes for one host: its role's (master.ign, worker.ign, arbiter.ign)
+// with the edits. It keeps the role's version unless the overrides have a higher one.
+func HostConfig(role []byte, edits HostEdits) ([]byte, error) {
+	if edits.Hostname == "" || strings.ContainsAny(edits.Hostname, " \t\r\n/") {
+		return nil, fmt.Errorf("the host name %q can't be written to /etc/hostname", edits.Hostname)
+	}
+	files := []File{{Path: "/etc/hostname", Mode: 0o644, Data: []byte(edits.Hostname)}}
+	if edits.NodeIPHint != "" {
+		files = append(files, File{Path: "/etc/default/nodeip-configuration", Mode: 0o644,
+			Data: []byte("KUBELET_NODEIP_HINT=" + edits.NodeIPHint)})
+	}
+	config, err := addFiles(role, append(files, edits.Files...))
+	if err != nil {
+		return nil, fmt.Errorf("host %s: %w", edits.Hostname, err)
+	}
+	if strings.TrimSpace(edits.Overrides) != "" {
+		if config, err = Merge(config, []byte(edits.Overrides)); err != nil {
+			return nil, fmt.Errorf("host %s: %w", edits.Hostname, err)
+		}
+	}
+	if edits.MachineConfigPool != "" {
+		if config, err = usePool(config, edits.MachineConfigPool); err != nil {
+			return nil, fmt.Errorf("host %s: %w", edits.Hostname, err)
+		}
+	}
+	return config, nil
+}
+
+// RoleEdits is what all hosts of a role get.
+type RoleEdits struct {
+	// ServiceCA (PEM) is what the installer and the controller verify the appliance with; empty for none.
+	ServiceCA []byte
+	// IPv6 keeps the DHCPv6 identity that the host had while it was discovered.
+	IPv6 bool
+}
+
+// EditRole edits master.ign, worker.ign or arbiter.ign as openshift-install wrote it, keeping its version.
+func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
+	var files []File
+	if len(edits.ServiceCA) > 0 {
+		files = append(files, File{Path: ServiceCAPath, Mode: 0o644, Data: edits.ServiceCA})
+	}
+	if edits.IPv6 {
+		files = append(files, File{Path: "/etc/NetworkManager/conf.d/01-ipv6.conf", Mode: 0o644, Data: []byte(ipv6Conf)})
+	}
+	return addFiles(role, files)
+}
+
+// BootstrapEdits says what kind of installation the bootstrap config is for.
+type BootstrapEdits struct {
+	// SingleNode is true for a control plane of one host, which bootstraps in place.
+	SingleNode bool
+}
+
+//go:embed live/99-kni.conf
+var unmanagedResolvConf string
+
+// EditBootstrap edits bootstrap.ign as openshift-install wrote it, keeping its version: the static network of its own is
+// dropped (the host has its own already), an /etc/motd that is only appended to becomes a plain file (the machine config
+// operator misreads the other form), and a bootstrap that becomes a control-plane node itself is told so.
+func EditBootstrap(bootstrap []byte, edits BootstrapEdits) ([]byte, error) {
+	config, err := editFiles(bootstrap, func(path string, file map[string]any) (keep bool) {
+		switch path {
+		case "/etc/NetworkManager/system-connections/nmconnection":
+			return false
+		case "/etc/motd":
+			appendToContents(file)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	if edits.SingleNode {
+		return config, Validate(config)
+	}
+	return addFiles(config, []File{
+		{Path: "/opt/openshift/assisted-install-bootstrap", Mode: 0o644},
+		{Path: "/etc/NetworkManager/conf.d/99-kni.conf", Mode: 0o644, Data: []byte(unmanagedResolvConf)},
+	})
+}
+
+// addFiles merges files over a config without raising its version.
+func addFiles(config []byte, files []File) ([]byte, error) {
+	version, err := Version(config)
+	if err != nil {
+		return nil, err
+	}
+	// What is written here is the same in every version from 3.0 on.
+	over := types.Config{Ignition: types.Ignition{Version: version}}
+	for _, f := range files {
+		over.Storage.Files = append(over.Storage.Files, types.File{
+			Node: types.Node{Path: f.Path, Overwrite: util.BoolToPtr(true), User: types.NodeUser{Name: util.StrToPtr("root")}},
+			FileEmbedded1: types.FileEmbedded1{Mode: util.IntToPtr(f.Mode),
+				Contents: types.FileContents{Source: util.StrToPtr(dataurl.EncodeBytes(f.Data))}},
+		})
+	}
+	raw, err := json.Marshal(over)
+	if err != nil {
+		return nil, fmt.Errorf("encode files for an Ignition config: %w", err)
+	}
+	return Merge(config, raw)
+}
+
+// editFiles shows each file to edit, which may change it or drop it by returning false.
+func editFiles(raw []byte, edit func(path string, file map[string]any) (keep bool)) ([]byte, error) {
+	if err := Validate(raw); err != nil {
+		return nil, err
+	}
+	config, err := decodeTree(raw)
+	if err != nil {
+		return nil, err
+	}
+	storage, ok := config["storage"].(map[string]any)
+	if !ok {
+		return raw, nil
+	}
+	files, _ := storage["files"].([]any)
+	kept := make([]any, 0, len(files))
+	for _, f := range files {
+		file, ok := f.(map[string]any)
+		if !ok {
+			continue
+		}
+		path, _ := file["path"].(string)
+		if edit(path, file) {
+			kept = append(kept, file)
+		}
+	}
+	storage["files"] = kept
+	out, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encode the Ignition config: %w", err)
+	}
+	return out, nil
+}
+
+func appendToContents(file map[string]any) {
+	parts, _ := file["append"].([]any)
+	contents, _ := file["contents"].(map[string]any)
+	if len(parts) == 1 && contents["source"] == nil {
+		file["contents"] = parts[0]
+		delete(file, "append")
+	}
+}
+
+// usePool makes a worker's pointer lead to the config of another pool.
+func usePool(raw []byte, pool string) ([]byte, error) {
+	config, err := decodeTree(raw)
+	if err != nil {
+		return nil, err
+	}
+	head, _ := config["ignition"].(map[string]any)
+	refs, _ := head["config"].(map[string]any)
+	merges, _ := refs["merge"].([]any)
+	found := false
+	for _, m := range merges {
+		ref, _ := m.(map[string]any)
+		source, _ := ref["source"].(string)
+		if to := strings.Replace(source, "config/worker", "config/"+pool, 1); to != source {
+			ref["source"], found = to, true
+		}
+	}
+	if !found {
+		return nil, &ConfigError{Config: "config", Where: "$.ignition.config.merge",
+			Problem: fmt.Sprintf("leads to no worker config that the pool %q could replace", pool)}
+	}
+	out, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encode the Ignition config: %w", err)
+	}
+	return out, Validate(out)
+}
