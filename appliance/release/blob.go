@@ -1,0 +1,246 @@
+package release
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/jonboulle/clockwork"
+)
+
+// fruitlessAttempts is how often in a row a download may bring no byte before it is given up.
+const fruitlessAttempts = 3
+
+// stallLimit is how long a registry may send nothing.
+const stallLimit = time.Minute
+
+var errStalled = fmt.Errorf("the registry sent nothing for %s", stallLimit)
+
+// copyBuffer is the size of one step of a copy, and so of progress, in bytes.
+const copyBuffer = 256 << 10
+
+// DigestError says that a registry's blob is not what its name says.
+type DigestError struct{ Blob, From, Got string }
+
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("blob %s from %s is damaged: its content has digest %s; copy the image to the mirror again", e.Blob, e.From, e.Got)
+}
+
+// refusedError is an answer that asking again will not change.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+// download brings a blob whole and verified into the cache and gives its path. It goes on where an earlier attempt, of this
+// process or another, stopped, if the registry serves ranges. progress is told how much of the blob is there, in bytes.
+func (l *Library) download(ctx context.Context, served Served, secret authn.Keychain, blob v1.Descriptor, progress func(int64)) (string, error) {
+	if blob.Digest.Algorithm != "sha256" {
+		return "", fmt.Errorf("blob %s: digests of algorithm %s are not understood", blob.Digest, blob.Digest.Algorithm)
+	}
+	client, err := blobClient(ctx, served, secret)
+	if err != nil {
+		return "", fmt.Errorf("speak with %s: %w", served.Ref.Context().RegistryStr(), err)
+	}
+	path := filepath.Join(l.partialDir(), blob.Digest.Hex)
+	d := &blobDownload{client: client, served: served, blob: blob, progress: progress}
+	err = d.into(ctx, path, l)
+	var damaged *DigestError
+	if errors.As(err, &damaged) && d.resumed {
+		// What an earlier attempt left may be what is damaged: begin anew, once.
+		l.log.Warn("a resumed download was damaged, begun again", "blob", blob.Digest.String(), "from", served.Ref.Name())
+		err = d.into(ctx, path, l)
+	}
+	if err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+func blobClient(ctx context.Context, served Served, secret authn.Keychain) (*http.Client, error) {
+	repository := served.Ref.Context()
+	auth, err := authn.Resolve(ctx, secret, repository)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := transport.NewWithContext(ctx, repository.Registry, auth, served.Transport, []string{repository.Scope(transport.PullScope)})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: rt}, nil
+}
+
+type blobDownload struct {
+	client   *http.Client
+	served   Served
+	blob     v1.Descriptor
+	progress func(int64)
+	resumed  bool // the file held something before
+}
+
+func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return diskError(err)
+	}
+	defer func() {
+		if closeErr := file.Close(); err == nil {
+			err = diskError(closeErr)
+		}
+		// A download cut short stays to be gone on with; one that is damaged or fills the disk does not.
+		var damaged *DigestError
+		var full *DiskFullError
+		if errors.As(err, &damaged) || errors.As(err, &full) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	sum := sha256.New()
+	have, err := d.existing(file, sum)
+	if err != nil {
+		return err
+	}
+	d.resumed = have > 0
+	for fruitless := 0; have < d.blob.Size; {
+		d.progress(have)
+		before := have
+		have, err = d.attempt(ctx, l.clock, file, sum, have)
+		if err == nil {
+			continue
+		}
+		var refused *refusedError
+		var full *DiskFullError
+		if ctx.Err() != nil || errors.As(err, &refused) || errors.As(err, &full) {
+			return fmt.Errorf("download blob %s from %s: %w", d.blob.Digest, d.served.Ref.Context().Name(), err)
+		}
+		if fruitless++; have > before {
+			fruitless = 0
+		}
+		if fruitless == fruitlessAttempts {
+			return fmt.Errorf("download blob %s from %s: stopped at %d of %d bytes after %d attempts: %w", d.blob.Digest, d.served.Ref.Context().Name(), have, d.blob.Size, fruitless, err)
+		}
+		l.log.Warn("download cut short, going on", "blob", d.blob.Digest.String(), "from", d.served.Ref.Name(), "have", have, "size", d.blob.Size, "error", err)
+		if err := l.pause(ctx, time.Duration(fruitless)*time.Second); err != nil {
+			return err
+		}
+	}
+	d.progress(have)
+	if got := hex.EncodeToString(sum.Sum(nil)); got != d.blob.Digest.Hex {
+		return &DigestError{Blob: d.blob.Digest.String(), From: d.served.Ref.Name(), Got: "sha256:" + got}
+	}
+	return nil
+}
+
+// existing takes up what an earlier attempt left in the file.
+func (d *blobDownload) existing(file *os.File, sum hash.Hash) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if info.Mode().IsRegular() && info.Size() > d.blob.Size {
+		if err := file.Truncate(0); err != nil {
+			return 0, err
+		}
+	}
+	if !info.Mode().IsRegular() {
+		return 0, nil
+	}
+	return io.Copy(sum, file)
+}
+
+// attempt asks for what is missing and appends what comes, up to the blob's size. It ends when nothing comes for stallLimit.
+func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file *os.File, sum hash.Hash, have int64) (int64, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stall := clock.AfterFunc(stallLimit, func() { cancel(errStalled) })
+	defer stall.Stop()
+	resp, err := d.request(ctx, have)
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errStalled) {
+			err = errStalled
+		}
+		return have, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK && have > 0 {
+		// The registry serves no ranges: the part that is there already is read past.
+		if _, err := io.CopyN(io.Discard, resp.Body, have); err != nil {
+			return have, err
+		}
+	}
+	sink := &sink{file: file, sum: sum, have: have, progress: func(have int64) { stall.Reset(stallLimit); d.progress(have) }}
+	_, err = io.CopyBuffer(sink, io.LimitReader(resp.Body, d.blob.Size-have), make([]byte, copyBuffer))
+	if err == nil && sink.have < d.blob.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
+		err = errStalled
+	}
+	return sink.have, err
+}
+
+func (d *blobDownload) request(ctx context.Context, from int64) (*http.Response, error) {
+	repository := d.served.Ref.Context()
+	url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", repository.Scheme(), repository.RegistryStr(), repository.RepositoryStr(), d.blob.Digest)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, d.blob.Size-1))
+	}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := transport.CheckError(resp, http.StatusOK, http.StatusPartialContent); err != nil {
+		closeErr := resp.Body.Close()
+		var answer *transport.Error
+		if errors.As(err, &answer) && !answer.Temporary() {
+			err = &refusedError{err}
+		}
+		return nil, errors.Join(err, closeErr)
+	}
+	return resp, nil
+}
+
+// sink appends to the file and keeps sum and progress in step with it.
+type sink struct {
+	file     *os.File
+	sum      hash.Hash
+	have     int64
+	progress func(int64)
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.file.Write(p)
+	if _, hashErr := s.sum.Write(p[:n]); err == nil {
+		err = hashErr
+	}
+	s.have += int64(n)
+	s.progress(s.have)
+	return n, diskError(err)
+}
+
+// pause waits d on the Library's clock, or until ctx ends.
+func (l *Library) pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-l.clock.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,201 @@
+package release
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The cache's folders:
+//
+//	installers/<key>/openshift-install, openshift-install.sha256   whole and synced before the folder gets its name
+//	installers/.new-<key>/                                         being written
+//	partial/<sha256 of a blob>                                     a download, whole or to be gone on with
+//	work/<random>/                                                 a run of openshift-install
+const (
+	installerFile = "openshift-install"
+	sumFile       = installerFile + ".sha256"
+	newPrefix     = ".new-"
+)
+
+// DiskFullError says that the disk under the cache has no room left.
+type DiskFullError struct{ Err error }
+
+func (e *DiskFullError) Error() string {
+	return fmt.Sprintf("no space left on the disk of the release cache (%v); free some or set a smaller cache limit", e.Err)
+}
+
+func (e *DiskFullError) Unwrap() error { return e.Err }
+
+// diskError makes a full disk or an exhausted quota a *DiskFullError and leaves other errors alone.
+func diskError(err error) error {
+	var full *DiskFullError
+	if errors.As(err, &full) {
+		return err
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &DiskFullError{Err: err}
+	}
+	return err
+}
+
+// removeUnfinished removes extractions that an earlier process did not end.
+func (l *Library) removeUnfinished() error {
+	entries, err := os.ReadDir(l.installersDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), newPrefix) {
+			if err := os.RemoveAll(filepath.Join(l.installersDir(), e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cached gives the installer kept under the key if it is there and is still what was written; one that is not is removed.
+func (l *Library) cached(key string) (*Installer, error) {
+	dir := filepath.Join(l.installersDir(), key)
+	want, err := os.ReadFile(filepath.Join(dir, sumFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	inst := &Installer{Path: filepath.Join(dir, installerFile), SHA256: strings.TrimSpace(string(want))}
+	got, err := sumOf(inst.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if got != inst.SHA256 {
+		l.log.Warn("the kept openshift-install is damaged, taken from the registry again", "path", inst.Path)
+		return nil, os.RemoveAll(dir)
+	}
+	now := l.clock.Now()
+	return inst, os.Chtimes(dir, now, now)
+}
+
+func sumOf(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// keep syncs the folder dir, which holds a finished installer, and gives it its name.
+func (l *Library) keep(dir, key string) error {
+	if err := syncDir(dir); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, filepath.Join(l.installersDir(), key)); err != nil {
+		return err
+	}
+	return syncDir(l.installersDir())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+type kept struct {
+	path string
+	key  string // "" for a download
+	used time.Time
+	size int64
+}
+
+// evict removes what was used longest ago until the cache is within its limit. Installers in use stay, and so may exceed it.
+// The caller is the one extraction that runs and has no download of its own left.
+func (l *Library) evict() error {
+	if l.limit == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, err := l.keptFiles()
+	if err != nil {
+		return fmt.Errorf("measure the release cache: %w", err)
+	}
+	var total int64
+	for _, k := range all {
+		total += k.size
+	}
+	slices.SortFunc(all, func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.path, b.path)) })
+	for _, k := range all {
+		if total <= l.limit {
+			return nil
+		}
+		if l.inUse[k.key] > 0 {
+			continue
+		}
+		if err := os.RemoveAll(k.path); err != nil {
+			return fmt.Errorf("make room in the release cache: %w", err)
+		}
+		l.log.Info("removed from the release cache", "path", k.path, "bytes", k.size)
+		total -= k.size
+	}
+	return nil
+}
+
+func (l *Library) keptFiles() ([]kept, error) {
+	var all []kept
+	for _, parent := range []string{l.installersDir(), l.partialDir()} {
+		entries, err := os.ReadDir(parent)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			k := kept{path: filepath.Join(parent, e.Name())}
+			if parent == l.installersDir() {
+				k.key = strings.TrimPrefix(e.Name(), newPrefix)
+			}
+			info, err := e.Info()
+			if err != nil {
+				return nil, err
+			}
+			k.used = info.ModTime()
+			if k.size, err = sizeOf(k.path); err != nil {
+				return nil, err
+			}
+			all = append(all, k)
+		}
+	}
+	return all, nil
+}
+
+func sizeOf(path string) (size int64, err error) {
+	err = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
+}

@@ -1,0 +1,186 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Names of generated files, as the appliance keeps and serves them.
+const (
+	BootstrapIgnition = "bootstrap.ign"
+	MasterIgnition    = "master.ign"
+	WorkerIgnition    = "worker.ign"
+	ArbiterIgnition   = "arbiter.ign"
+	Kubeconfig        = "kubeconfig-noingress"
+	KubeadminPassword = "kubeadmin-password"
+	InstallConfig     = "install-config.yaml"
+	Metadata          = "metadata.json"
+)
+
+// GenerateRequest is what one cluster's files are made from.
+type GenerateRequest struct {
+	ReleaseImage  string            // the release's own pull spec by digest (Payload.Image), never a mirror's
+	InstallConfig []byte            // YAML or JSON
+	Manifests     map[string][]byte // "manifests/<name>" or "openshift/<name>" -> content, laid over what the program made; empty ones are left out
+	SingleNode    bool              // bootstrap in place
+	BootstrapIP   string            // of the bootstrap host in the primary machine network; "" leaves it to the program
+	Invoker       string            // who installs, as the cluster will tell
+}
+
+// Generated is what openshift-install made of a request.
+type Generated struct {
+	Files       map[string][]byte // by the names above; ArbiterIgnition only if there is one
+	ClusterName string
+	ClusterID   string // UUID
+	InfraID     string // cluster name and five characters
+}
+
+// Generate runs openshift-install as an installation does (manifests, the request's own manifests over them, ignition configs) in a
+// private folder that is gone afterwards in any case. When the program fails, the error is a *RunError; when ctx ends, the
+// program and its children are killed.
+func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateRequest) (_ *Generated, err error) {
+	if err := checkManifestNames(req.Manifests); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(l.workDir(), "")
+	if err != nil {
+		return nil, fmt.Errorf("prepare to run openshift-install: %w", diskError(err))
+	}
+	defer func() {
+		if removeErr := os.RemoveAll(dir); removeErr != nil {
+			err = errors.Join(err, fmt.Errorf("clear up after openshift-install: %w", removeErr))
+		}
+	}()
+	r := &run{library: l, installer: inst.Path, dir: dir, env: environment(dir, req)}
+	if err := os.WriteFile(filepath.Join(dir, InstallConfig), req.InstallConfig, 0o600); err != nil {
+		return nil, fmt.Errorf("prepare to run openshift-install: %w", diskError(err))
+	}
+	if err := r.command(ctx, "create", "manifests"); err != nil {
+		return nil, err
+	}
+	if err := layManifests(dir, req.Manifests); err != nil {
+		return nil, fmt.Errorf("add the cluster's manifests: %w", diskError(err))
+	}
+	target := "ignition-configs"
+	if req.SingleNode {
+		target = "single-node-ignition-config"
+	}
+	if err := r.command(ctx, "create", target); err != nil {
+		return nil, err
+	}
+	return collect(dir, req)
+}
+
+// environment is all that the program gets to see: nothing of the appliance's own environment but PATH.
+func environment(dir string, req GenerateRequest) []string {
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
+		"OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE=" + req.ReleaseImage,
+	}
+	if req.Invoker != "" {
+		env = append(env, "OPENSHIFT_INSTALL_INVOKER="+req.Invoker)
+	}
+	if req.BootstrapIP != "" {
+		env = append(env, "OPENSHIFT_INSTALL_BOOTSTRAP_NODE_IP="+req.BootstrapIP)
+	}
+	return env
+}
+
+// checkManifestNames refuses names that would lead out of the two folders that the program reads.
+func checkManifestNames(manifests map[string][]byte) error {
+	for name := range manifests {
+		folder, base := path.Split(name)
+		if (folder != "manifests/" && folder != "openshift/") || base == "" || strings.HasPrefix(base, ".") {
+			return fmt.Errorf("manifest %q must be named manifests/<file> or openshift/<file>", name)
+		}
+	}
+	return nil
+}
+
+func layManifests(dir string, manifests map[string][]byte) error {
+	for name, content := range manifests {
+		if len(content) == 0 {
+			continue
+		}
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect reads the program's results. A single node has one ignition config for everything: the roles' are emptied, in
+// the bootstrap config's version.
+func collect(dir string, req GenerateRequest) (*Generated, error) {
+	sources := map[string]string{
+		BootstrapIgnition: "bootstrap.ign", MasterIgnition: "master.ign", WorkerIgnition: "worker.ign",
+		Kubeconfig: "auth/kubeconfig", KubeadminPassword: "auth/kubeadmin-password", Metadata: "metadata.json",
+	}
+	if req.SingleNode {
+		sources[BootstrapIgnition] = "bootstrap-in-place-for-live-iso.ign"
+		delete(sources, MasterIgnition)
+		delete(sources, WorkerIgnition)
+	}
+	g := &Generated{Files: map[string][]byte{InstallConfig: req.InstallConfig}}
+	for name, source := range sources {
+		data, err := os.ReadFile(filepath.Join(dir, source))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("openshift-install ended well but left no %s", source)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what openshift-install made: %w", err)
+		}
+		g.Files[name] = data
+	}
+	if err := g.addOptional(dir, req); err != nil {
+		return nil, err
+	}
+	var metadata struct{ ClusterName, ClusterID, InfraID string }
+	if err := json.Unmarshal(g.Files[Metadata], &metadata); err != nil {
+		return nil, fmt.Errorf("read metadata.json of openshift-install: %w", err)
+	}
+	if metadata.ClusterID == "" || metadata.InfraID == "" {
+		return nil, errors.New("metadata.json of openshift-install names no clusterID and infraID")
+	}
+	g.ClusterName, g.ClusterID, g.InfraID = metadata.ClusterName, metadata.ClusterID, metadata.InfraID
+	return g, nil
+}
+
+func (g *Generated) addOptional(dir string, req GenerateRequest) error {
+	if req.SingleNode {
+		var config struct {
+			Ignition struct {
+				Version string `json:"version"`
+			} `json:"ignition"`
+		}
+		if err := json.Unmarshal(g.Files[BootstrapIgnition], &config); err != nil {
+			return fmt.Errorf("read the ignition config of openshift-install: %w", err)
+		}
+		empty, err := json.Marshal(config)
+		if err != nil {
+			return err
+		}
+		g.Files[MasterIgnition], g.Files[WorkerIgnition] = empty, empty
+		return nil
+	}
+	arbiter, err := os.ReadFile(filepath.Join(dir, ArbiterIgnition))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read what openshift-install made: %w", err)
+	}
+	g.Files[ArbiterIgnition] = arbiter
+	return nil
+}

@@ -1,0 +1,116 @@
+package release
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// entry is one file of a layer. Its name has no leading slash or dot; content is good until the next entry.
+type entry struct {
+	name    string
+	header  *tar.Header
+	content io.Reader
+}
+
+func (e entry) regular() bool { return e.header.Typeflag == tar.TypeReg }
+
+// scanLayer calls visit for every entry of a layer as it comes from a registry, and reads the blob to its end, so that a reader
+// that verifies a digest gets to say so. An empty blob is an empty layer.
+func scanLayer(blob io.Reader, visit func(entry) error) error {
+	plain, err := decompress(blob)
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	tr := tar.NewReader(plain)
+	for {
+		header, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := visit(entry{name: cleanName(header.Name), header: header, content: tr}); err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(io.Discard, plain); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, blob)
+	return err
+}
+
+// decompress tells the compression by the content, since media types are not to be relied on: gzip, zstd or none.
+func decompress(blob io.Reader) (io.ReadCloser, error) {
+	buffered := bufio.NewReaderSize(blob, 1<<16)
+	start, err := buffered.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(buffered)
+	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		d, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}
+	return io.NopCloser(buffered), nil
+}
+
+// cleanName makes a tar name relative to the image's root; names that climb out of it end at it.
+func cleanName(name string) string {
+	return strings.TrimPrefix(path.Clean("/"+name), "/")
+}
+
+// whiteouts gathers what upper layers removed, by the OCI image specification: ".wh.<name>" removes a name and all under it,
+// ".wh..wh..opq" all in its directory, and a file that takes a directory's place hides what that directory held. None of them touches
+// the layer it stands in, so a layer is noted whole before the one below is asked about.
+type whiteouts struct {
+	names   map[string]bool
+	opaque  map[string]bool
+	covered map[string]bool
+}
+
+func newWhiteouts() *whiteouts {
+	return &whiteouts{names: map[string]bool{}, opaque: map[string]bool{}, covered: map[string]bool{}}
+}
+
+func (w *whiteouts) note(e entry) {
+	dir, base := path.Split(e.name)
+	dir = strings.TrimSuffix(dir, "/")
+	switch removed, isWhiteout := strings.CutPrefix(base, ".wh."); {
+	case base == ".wh..wh..opq":
+		w.opaque[dir] = true
+	case isWhiteout:
+		w.names[path.Join(dir, removed)] = true
+	case e.header.Typeflag != tar.TypeDir:
+		w.covered[e.name] = true
+	}
+}
+
+// hide tells whether a name in the layers below those noted is gone.
+func (w *whiteouts) hide(name string) bool {
+	if w.names[name] {
+		return true
+	}
+	for name != "" {
+		name = path.Dir("/" + name)[1:]
+		if w.names[name] || w.opaque[name] || w.covered[name] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,170 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// outputTail is how much of a run's output is kept, in bytes: the end, where the reason stands.
+	outputTail = 32 << 10
+	// summaryLimit bounds RunError.Summary, in bytes.
+	summaryLimit = 2 << 10
+	// killDelay is how long a killed program's descendants may hold its output open.
+	killDelay = 5 * time.Second
+	busyTries = 20
+	busyDelay = 20 * time.Millisecond
+)
+
+// RunError says that openshift-install failed.
+type RunError struct {
+	Step     string // such as "create manifests"
+	ExitCode int    // -1 when it was killed
+	Summary  string // the reason in the program's own words
+	Output   string // the end of what it printed
+	Err      error  // context.DeadlineExceeded, context.Canceled or the *exec.ExitError
+}
+
+func (e *RunError) Error() string { return fmt.Sprintf("openshift-install %s: %s", e.Step, e.Summary) }
+func (e *RunError) Unwrap() error { return e.Err }
+
+// run is one sequence of commands in one folder.
+type run struct {
+	library   *Library
+	installer string
+	dir       string
+	env       []string
+}
+
+func (r *run) command(ctx context.Context, args ...string) error {
+	step := strings.Join(args, " ")
+	limited, cancel := context.WithTimeout(ctx, r.library.timeout)
+	defer cancel()
+	// The kernel kills the child when the thread that started it ends, so this goroutine keeps its own until the child is gone.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var output tail
+	cmd := r.prepare(limited, &output, args)
+	began := r.library.clock.Now()
+	err := cmd.Start()
+	for try := 0; errors.Is(err, syscall.ETXTBSY) && try < busyTries; try++ {
+		// A program started elsewhere in this process just now may for a moment hold the descriptor this file was written by.
+		if err = r.library.pause(limited, busyDelay); err != nil {
+			break
+		}
+		cmd = r.prepare(limited, &output, args)
+		err = cmd.Start()
+	}
+	if err == nil {
+		err = cmd.Wait()
+	}
+	r.library.log.Info("openshift-install ran", "step", step, "took", r.library.clock.Since(began), "error", err)
+	if err == nil {
+		return nil
+	}
+	failure := &RunError{Step: step, ExitCode: -1, Output: output.String(), Err: err}
+	switch {
+	case ctx.Err() != nil:
+		failure.Summary, failure.Err = "stopped before its end", ctx.Err()
+	case limited.Err() != nil:
+		failure.Summary, failure.Err = fmt.Sprintf("not finished after %s and stopped; the last it said: %s", r.library.timeout, summarize(failure.Output)), limited.Err()
+	case cmd.ProcessState == nil:
+		failure.Summary = "cannot be started: " + err.Error()
+	default:
+		failure.ExitCode, failure.Summary = cmd.ProcessState.ExitCode(), summarize(failure.Output)
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && failure.ExitCode == -1 {
+			failure.Summary = fmt.Sprintf("ended by %s; the last it said: %s", exit, failure.Summary)
+		}
+	}
+	return failure
+}
+
+func (r *run) prepare(ctx context.Context, output *tail, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, r.installer, append(slices.Clone(args), "--dir", r.dir)...)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = processAttributes()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = killDelay
+	return cmd
+}
+
+// logLine is one line of the program's log: level=fatal msg="…", where newer versions leave out the quotes, or with colours FATAL ….
+var logLine = regexp.MustCompile(`(?:^|\s)level=(\w+) msg=(.*)$`)
+
+// summarize takes the reason out of a run's output: the last fatal message, else the last error, else the last line.
+func summarize(output string) string {
+	var reason, lastLine string
+	rank := 0
+	ranks := map[string]int{"error": 1, "fatal": 2}
+	var block []string
+	blockLevel := ""
+	flush := func() {
+		if r := ranks[blockLevel]; r > 0 && r >= rank {
+			rank, reason = r, strings.Join(block, "; ")
+		}
+		block, blockLevel = nil, ""
+	}
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		lastLine = line
+		match := logLine.FindStringSubmatch(line)
+		if match == nil {
+			flush()
+			continue
+		}
+		if match[1] != blockLevel {
+			flush()
+		}
+		blockLevel = match[1]
+		message := match[2]
+		if unquoted, err := strconv.Unquote(message); err == nil {
+			message = unquoted
+		}
+		lastLine = message
+		block = append(block, message)
+	}
+	flush()
+	if reason == "" {
+		reason = lastLine
+	}
+	if reason == "" {
+		return "it failed without a word"
+	}
+	reason = strings.Join(strings.Fields(reason), " ")
+	if len(reason) > summaryLimit {
+		reason = "… " + strings.ToValidUTF8(reason[len(reason)-summaryLimit:], "")
+	}
+	return reason
+}
+
+// tail keeps the last outputTail bytes written to it.
+type tail struct{ data []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.data = append(t.data, p...)
+	if len(t.data) > 2*outputTail {
+		t.data = append(t.data[:0], t.data[len(t.data)-outputTail:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	if len(t.data) > outputTail {
+		t.data = t.data[len(t.data)-outputTail:]
+	}
+	return strings.ToValidUTF8(string(t.data), "")
+}

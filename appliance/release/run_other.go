@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package release
+
+import "syscall"
+
+// processAttributes puts a program at the head of a group of its own, to be killed whole.
+func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
