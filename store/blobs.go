@@ -1,0 +1,285 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// blobs is the directory of file contents: <first two digits>/<sha256>, and stage/ for those that are being written.
+type blobs struct {
+	dir string
+
+	mu      sync.Mutex
+	staging map[string]bool // paths below stage/ that this process is writing
+}
+
+func (b *blobs) path(sum string) string {
+	return filepath.Join(b.dir, sum[:2], sum)
+}
+
+// open opens a blob and makes sure that it is whole, by its size.
+func (b *blobs) open(info FileInfo) (*os.File, error) {
+	file, err := os.Open(b.path(info.SHA256))
+	if err != nil {
+		return nil, err
+	}
+	stat, err := file.Stat()
+	if err == nil && stat.Size() != info.Size {
+		err = fmt.Errorf("%s has %d of %d bytes", file.Name(), stat.Size(), info.Size)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Staged is content that is safe on the disk or small enough for the database, but belongs to no file yet. Content that is never put anywhere is collected; nothing needs to be closed.
+type Staged struct {
+	size    int64
+	sha256  string
+	content []byte // nil if it is a blob
+}
+
+// Size is the content's size in bytes.
+func (s *Staged) Size() int64 { return s.size }
+
+// SHA256 is the content's hash in hex.
+func (s *Staged) SHA256() string { return s.sha256 }
+
+// Stage reads r to its end and keeps the content for Files.Put. It holds no more than 64 KiB in memory: larger content goes to a blob, is synced and moved into place under
+// its hash. An error of r or of ctx is returned as it is, wrapped; a disk that is full or fails gives *WriteError.
+func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
+	r = contextReader{ctx, r}
+	head := make([]byte, inlineLimit+1)
+	n, err := io.ReadFull(r, head)
+	head = head[:n]
+	switch {
+	case err == nil:
+		return db.stageBlob(r, head)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		sum := sha256.Sum256(head)
+		return &Staged{size: int64(n), sha256: hex.EncodeToString(sum[:]), content: bytes.Clone(head)}, nil
+	}
+	return nil, fmt.Errorf("read the content to store: %w", err)
+}
+
+// stageBlob writes head and the rest of r to a file of its own and moves that into place.
+func (db *DB) stageBlob(r io.Reader, head []byte) (_ *Staged, err error) {
+	file, err := db.blobs.begin()
+	if err != nil {
+		return nil, &WriteError{Path: db.blobs.dir, Err: err}
+	}
+	defer func() {
+		err = errors.Join(err, db.blobs.finish(file))
+	}()
+	hash := sha256.New()
+	blob := &blobWriter{file: file}
+	size, err := io.Copy(io.MultiWriter(blob, hash), io.MultiReader(bytes.NewReader(head), r))
+	if blob.err != nil {
+		return nil, &WriteError{Path: db.blobs.dir, Err: blob.err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the content to store: %w", err)
+	}
+	staged := &Staged{size: size, sha256: hex.EncodeToString(hash.Sum(nil))}
+	if err := file.Sync(); err != nil {
+		return nil, &WriteError{Path: db.blobs.dir, Err: err}
+	}
+	if err := db.blobs.place(file.Name(), staged.sha256, db.clock.Now()); err != nil {
+		return nil, &WriteError{Path: db.blobs.dir, Err: err}
+	}
+	return staged, nil
+}
+
+// blobWriter tells a failure to write from a failure to read.
+type blobWriter struct {
+	file *os.File
+	err  error
+}
+
+func (w *blobWriter) Write(p []byte) (int, error) {
+	n, err := w.file.Write(p)
+	w.err = err
+	return n, err
+}
+
+// begin creates a file below stage/ that finish must be given.
+func (b *blobs) begin() (*os.File, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	stage := filepath.Join(b.dir, "stage")
+	if err := os.MkdirAll(stage, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(stage, "")
+	if err == nil {
+		b.staging[file.Name()] = true
+	}
+	return file, err
+}
+
+// finish closes the file and removes it unless it was moved into place.
+func (b *blobs) finish(file *os.File) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.staging, file.Name())
+	err := os.Remove(file.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, file.Close())
+}
+
+// place makes the staged file the blob of that hash, as old as now, or refreshes the age of the same blob if there is one.
+func (b *blobs) place(staged, sum string, now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	path := b.path(sum)
+	if err := os.Chtimes(path, now, now); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := os.Chtimes(staged, now, now); err != nil {
+		return err
+	}
+	if err := os.Rename(staged, path); err != nil {
+		return err
+	}
+	return syncDirs(filepath.Dir(path), b.dir, filepath.Dir(b.dir))
+}
+
+// contextReader ends reading when its context does.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+// CollectBlobs removes the blobs that no file refers to and that were staged longer than Options.BlobGrace ago, and what an interrupted Stage left behind.
+func (db *DB) CollectBlobs(ctx context.Context) error {
+	removed, err := db.blobs.removeLeftovers()
+	if err != nil {
+		return fmt.Errorf("collect blobs: %w", err)
+	}
+	old, err := db.blobs.olderThan(ctx, db.clock.Now().Add(-db.grace))
+	if err != nil {
+		return fmt.Errorf("collect blobs: %w", err)
+	}
+	for _, sum := range old {
+		// Within an update no file can come to refer to the blob between the look and the removal.
+		err := db.Update(ctx, func(tx *Tx) error {
+			if tx.references(sum) {
+				return nil
+			}
+			gone, err := db.blobs.remove(sum, db.clock.Now().Add(-db.grace))
+			if gone {
+				removed++
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("collect blobs: %w", err)
+		}
+	}
+	if removed > 0 {
+		db.logger.Info("blobs collected", "removed", removed)
+	}
+	return nil
+}
+
+// references reports whether any file has the content of that hash.
+func (tx *Tx) references(sum string) bool {
+	prefix := []byte(blobReference(sum, ""))
+	key, _ := tx.bucket(indexBucket).Cursor().Seek(prefix)
+	return bytes.HasPrefix(key, prefix)
+}
+
+// removeLeftovers removes the files below stage/ that nobody writes any more.
+func (b *blobs) removeLeftovers() (removed int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	stage := filepath.Join(b.dir, "stage")
+	entries, err := readDir(stage)
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range entries {
+		path := filepath.Join(stage, entry.Name())
+		if b.staging[path] {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// olderThan lists the hashes of the blobs that were staged before the limit.
+func (b *blobs) olderThan(ctx context.Context, limit time.Time) ([]string, error) {
+	dirs, err := readDir(b.dir)
+	if err != nil {
+		return nil, err
+	}
+	var sums []string
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !dir.IsDir() || len(dir.Name()) != 2 {
+			continue
+		}
+		entries, err := readDir(filepath.Join(b.dir, dir.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if info, err := entry.Info(); err == nil && len(entry.Name()) == 2*sha256.Size && info.ModTime().Before(limit) {
+				sums = append(sums, entry.Name())
+			}
+		}
+	}
+	return sums, nil
+}
+
+// remove removes a blob unless it was staged again since the limit.
+func (b *blobs) remove(sum string, limit time.Time) (gone bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	info, err := os.Stat(b.path(sum))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.ModTime().Before(limit) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, os.Remove(b.path(sum))
+}
+
+// readDir lists a directory; one that does not exist is empty.
+func readDir(path string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}

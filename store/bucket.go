@@ -1,0 +1,134 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+var errEmptyKey = errors.New("the key is empty")
+
+// Bucket keeps values of type T as JSON under the keys "/<name>/<key>". It is only a description: any number of equal ones may exist, and none needs to be made
+// known to a database.
+type Bucket[T any] struct {
+	name    string
+	prefix  string
+	version int
+}
+
+// NewBucket describes the bucket of that name. Raise version when T changes in a way that an older program must not read or overwrite; values of older
+// versions are read as they are, by the rules of JSON.
+func NewBucket[T any](name string, version int) Bucket[T] {
+	return Bucket[T]{name: name, prefix: "/" + name + "/", version: version}
+}
+
+// Prefix is what the bucket's keys begin with in the database, in Change.Key for one: "/<name>/".
+func (b Bucket[T]) Prefix() string { return b.prefix }
+
+// Get reads the value of a key. ErrNotFound if there is none, *NewerSchemaError if a newer program wrote it.
+func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
+	r, ok, err := tx.record(b.prefix, key)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
+	}
+	return b.decode(tx, key, r.value)
+}
+
+// Exists reports whether the key has a value.
+func (b Bucket[T]) Exists(tx *Tx, key string) bool {
+	return tx.bucket(dataBucket).Get(tx.join(b.prefix, key)) != nil
+}
+
+// Modified is the revision of the newest change of a key's value. ErrNotFound if there is none.
+func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
+	r, ok, err := tx.record(b.prefix, key)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
+	}
+	return r.modified, err
+}
+
+// Put writes the value of a key. Nothing happens if it encodes to the bytes that are there already. *NewerSchemaError if it would replace a newer program's value.
+func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
+	if key == "" {
+		return fmt.Errorf("write %s: %w", b.prefix, errEmptyKey)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write %s%s: %w", b.prefix, key, err)
+	}
+	if r, ok, err := tx.record(b.prefix, key); err != nil {
+		return err
+	} else if ok {
+		if _, err := payload(tx, b.prefix, key, b.version, r.value); err != nil {
+			return err
+		}
+	}
+	row := make([]byte, recordHeader, recordHeader+binary.MaxVarintLen32+len(text))
+	row = binary.AppendUvarint(row, uint64(b.version))
+	return tx.put(b.prefix+key, append(row, text...))
+}
+
+// Delete removes a key and its value. A key that has none is no error and no change.
+func (b Bucket[T]) Delete(tx *Tx, key string) error {
+	return tx.delete(b.prefix + key)
+}
+
+// Each calls fn in key order with every key that begins with prefix ("" for all) and its value. ErrStop from fn ends it early; any other error ends it and is returned. fn may write.
+func (b Bucket[T]) Each(tx *Tx, prefix string, fn func(key string, value *T) error) error {
+	return tx.walk(dataBucket, b.prefix+prefix, b.each(tx, fn))
+}
+
+// EachReverse is Each from the last key to the first.
+func (b Bucket[T]) EachReverse(tx *Tx, prefix string, fn func(key string, value *T) error) error {
+	return tx.walkBack(dataBucket, b.prefix+prefix, b.each(tx, fn))
+}
+
+// Keys calls fn in order with every key that begins with prefix ("" for all), without reading the values. ErrStop from fn ends it early.
+func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error {
+	return tx.walk(dataBucket, b.prefix+prefix, func(key string, _ []byte) error {
+		return fn(key[len(b.prefix):])
+	})
+}
+
+func (b Bucket[T]) each(tx *Tx, fn func(string, *T) error) func(string, []byte) error {
+	return func(key string, row []byte) error {
+		r, err := tx.parse(key, row)
+		if err != nil {
+			return err
+		}
+		value, err := b.decode(tx, key[len(b.prefix):], r.value)
+		if err != nil {
+			return err
+		}
+		return fn(key[len(b.prefix):], value)
+	}
+}
+
+func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
+	text, err := payload(tx, b.prefix, key, b.version, stored)
+	if err != nil {
+		return nil, err
+	}
+	value := new(T)
+	if err := json.Unmarshal(text, value); err != nil {
+		return nil, tx.db.corruptRow(b.prefix+key, err)
+	}
+	return value, nil
+}
+
+// payload is the part of a stored value behind its schema version, which must not be newer than known.
+func payload(tx *Tx, prefix, key string, known int, stored []byte) ([]byte, error) {
+	version, n := binary.Uvarint(stored)
+	if n <= 0 {
+		return nil, tx.db.corruptRow(prefix+key, errors.New("the value has no schema version"))
+	}
+	if version > uint64(known) {
+		return nil, &NewerSchemaError{Path: tx.db.path, Key: prefix + key, Version: int(version), Known: known}
+	}
+	return stored[n:], nil
+}

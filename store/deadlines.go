@@ -1,0 +1,103 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Deadlines finds what is due by time: each key has at most one deadline. Like an index it has no revision. Finding the next one costs one look-up, however many there are.
+type Deadlines struct {
+	at string // "<at><time><key>" -> nothing
+	of string // "<of><key>" -> time
+}
+
+// Deadline is a key and when it is due, in UTC, exact to the nanosecond.
+type Deadline struct {
+	Key string
+	At  time.Time
+}
+
+// NewDeadlines describes the deadlines of that name.
+func NewDeadlines(name string) Deadlines {
+	return Deadlines{at: "deadlines/" + name + "/at/", of: "deadlines/" + name + "/of/"}
+}
+
+// Set gives the key a deadline in place of the one it had.
+func (d Deadlines) Set(tx *Tx, key string, at time.Time) error {
+	if key == "" {
+		return fmt.Errorf("write %s: %w", d.at, errEmptyKey)
+	}
+	encoded := encodeTime(at)
+	old := tx.bucket(indexBucket).Get(tx.join(d.of, key))
+	if string(old) == encoded {
+		return nil
+	}
+	if err := d.Clear(tx, key); err != nil {
+		return err
+	}
+	if err := tx.set(indexBucket, d.of+key, []byte(encoded)); err != nil {
+		return err
+	}
+	return tx.set(indexBucket, d.at+encoded+key, []byte{})
+}
+
+// Clear takes the key's deadline away; a key that has none is no error.
+func (d Deadlines) Clear(tx *Tx, key string) error {
+	old := string(tx.bucket(indexBucket).Get(tx.join(d.of, key)))
+	if old == "" {
+		return nil
+	}
+	if err := tx.remove(indexBucket, d.at+old+key); err != nil {
+		return err
+	}
+	return tx.remove(indexBucket, d.of+key)
+}
+
+// Due lists the deadlines at or before now, the oldest first, at most limit of them (0: all). They stay set until they are cleared or set anew.
+func (d Deadlines) Due(tx *Tx, now time.Time, limit int) ([]Deadline, error) {
+	var due []Deadline
+	err := d.walk(tx, func(deadline Deadline) error {
+		if deadline.At.After(now) || limit > 0 && len(due) == limit {
+			return ErrStop
+		}
+		due = append(due, deadline)
+		return nil
+	})
+	return due, err
+}
+
+// Next is the time of the earliest deadline, in UTC; ok is false if there is none.
+func (d Deadlines) Next(tx *Tx) (at time.Time, ok bool, err error) {
+	err = d.walk(tx, func(deadline Deadline) error {
+		at, ok = deadline.At, true
+		return ErrStop
+	})
+	return at, ok, err
+}
+
+func (d Deadlines) walk(tx *Tx, fn func(Deadline) error) error {
+	return tx.walk(indexBucket, d.at, func(key string, _ []byte) error {
+		rest := key[len(d.at):]
+		if len(rest) < timeSize {
+			return tx.db.corruptRow(key, errors.New("the deadline has no time"))
+		}
+		return fn(Deadline{Key: rest[timeSize:], At: decodeTime(rest[:timeSize])})
+	})
+}
+
+// timeSize is the size of an encoded time: 8 bytes of seconds since 1970 with the sign bit flipped, so that bytes sort as times do, and 4 of nanoseconds.
+const timeSize = 12
+
+func encodeTime(t time.Time) string {
+	var b [timeSize]byte
+	binary.BigEndian.PutUint64(b[:], uint64(t.Unix())^1<<63)
+	binary.BigEndian.PutUint32(b[8:], uint32(t.Nanosecond()))
+	return string(b[:])
+}
+
+func decodeTime(s string) time.Time {
+	b := []byte(s)
+	return time.Unix(int64(binary.BigEndian.Uint64(b)^1<<63), int64(binary.BigEndian.Uint32(b[8:]))).UTC()
+}

@@ -1,0 +1,273 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Change says that one key was written or deleted. The log holds no values: read the key's present one.
+type Change struct {
+	Revision uint64
+	Key      string
+	Deleted  bool
+}
+
+// feed hands each commit's changes to the watchers.
+type feed struct {
+	mu        sync.Mutex
+	published uint64 // the revision up to which watchers have been given changes
+	watchers  map[*Watcher]bool
+	done      chan struct{} // closed when the database closes
+	closed    bool
+	running   sync.WaitGroup // the watchers' goroutines
+}
+
+func newFeed(revision uint64) *feed {
+	return &feed{published: revision, watchers: map[*Watcher]bool{}, done: make(chan struct{})}
+}
+
+func (f *feed) revision() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.published
+}
+
+func (f *feed) publish(revision uint64, changes []Change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.published = revision
+	for w := range f.watchers {
+		w.add(changes)
+	}
+}
+
+func (f *feed) close() {
+	f.mu.Lock()
+	f.closed = true
+	close(f.done)
+	f.mu.Unlock()
+	f.running.Wait()
+}
+
+// Watcher receives the changes of the keys with certain prefixes, each once and in the order of their revisions.
+type Watcher struct {
+	db       *DB
+	prefixes []string
+	out      chan []Change
+	wake     chan struct{} // holds one item if pending may have changes
+
+	mu      sync.Mutex
+	pending []Change
+	limit   int // of pending, at which it is coalesced
+	err     error
+}
+
+const (
+	// coalesceAt is the least number of changes to wait for a slow watcher before they are coalesced.
+	coalesceAt = 1024
+	// replayBatch is how many log entries are read in one view.
+	replayBatch = 1024
+)
+
+// Watch follows the changes that come after the revision from, of keys that begin with any of the prefixes (of all keys if there are none):
+// first those in the log, then those to come, with none lost and none doubled. With from = Tx.Revision of a view it continues what that view has seen.
+//
+// A watcher that is slow does not hold up the writer: when much waits for it, only the newest change of each key is kept.
+// The watch ends with ctx, with the database, or when it cannot be served (ErrCompacted, ErrFutureRevision): its channel is closed then and Err tells why.
+func (db *DB) Watch(ctx context.Context, from uint64, prefixes ...string) *Watcher {
+	w := &Watcher{
+		db:       db,
+		prefixes: slices.Clone(prefixes),
+		out:      make(chan []Change),
+		wake:     make(chan struct{}, 1),
+		limit:    coalesceAt,
+	}
+	f := db.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closed:
+		w.end(ErrClosed)
+	case from > f.published:
+		w.end(fmt.Errorf("watch from revision %d of %d: %w", from, f.published, ErrFutureRevision))
+	default:
+		f.watchers[w] = true
+		to := f.published
+		f.running.Go(func() { w.run(ctx, from, to) })
+	}
+	return w
+}
+
+// C delivers the changes in batches that are never empty. It is closed when the watch ends.
+func (w *Watcher) C() <-chan []Change { return w.out }
+
+// Err tells why the watch ended: ctx's error, ErrClosed, ErrCompacted, ErrFutureRevision or a failure to read. It is nil until C is closed.
+func (w *Watcher) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *Watcher) end(err error) {
+	w.mu.Lock()
+	w.err = err
+	w.mu.Unlock()
+	close(w.out)
+}
+
+// run replays the log behind from up to and including to, then delivers what was published since the watcher subscribed, which begins behind to.
+func (w *Watcher) run(ctx context.Context, from, to uint64) {
+	err := w.replay(ctx, from, to)
+	for err == nil {
+		select {
+		case <-w.wake:
+			err = w.deliver(ctx, w.take())
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-w.db.feed.done:
+			err = ErrClosed
+		}
+	}
+	w.db.feed.mu.Lock()
+	delete(w.db.feed.watchers, w)
+	w.db.feed.mu.Unlock()
+	w.end(err)
+}
+
+func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
+	for from < to {
+		end := min(to, from+replayBatch)
+		changes, err := w.db.changes(from, end, w.wants)
+		if err != nil {
+			return err
+		}
+		if err := w.deliver(ctx, changes); err != nil {
+			return err
+		}
+		from = end
+	}
+	return nil
+}
+
+// changes reads the wanted log entries behind from up to and including to.
+func (db *DB) changes(from, to uint64, wants func(string) bool) ([]Change, error) {
+	var changes []Change
+	err := db.View(func(tx *Tx) error {
+		if compacted := number(tx.bucket(metaBucket), compactedKey); from < compacted {
+			return fmt.Errorf("watch from revision %d, the log begins behind %d: %w", from, compacted, ErrCompacted)
+		}
+		cursor := tx.bucket(logBucket).Cursor()
+		for key, entry := cursor.Seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.Next() {
+			change, err := parseChange(key, entry)
+			if err != nil {
+				return db.corruptRow("log "+fmt.Sprint(binary.BigEndian.AppendUint64(nil, from)), err)
+			}
+			if change.Revision > to {
+				break
+			}
+			if wants(change.Key) {
+				changes = append(changes, change)
+			}
+		}
+		return nil
+	})
+	return changes, err
+}
+
+func (w *Watcher) wants(key string) bool {
+	return len(w.prefixes) == 0 || slices.ContainsFunc(w.prefixes, func(prefix string) bool {
+		return strings.HasPrefix(key, prefix)
+	})
+}
+
+// add puts changes in the watcher's queue; it never waits.
+func (w *Watcher) add(changes []Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := len(w.pending)
+	for _, change := range changes {
+		if w.wants(change.Key) {
+			w.pending = append(w.pending, change)
+		}
+	}
+	if len(w.pending) == before {
+		return
+	}
+	if len(w.pending) > w.limit {
+		w.pending = coalesce(w.pending)
+		w.limit = max(coalesceAt, 2*len(w.pending))
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watcher) take() []Change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changes := w.pending
+	w.pending, w.limit = nil, coalesceAt
+	return changes
+}
+
+func (w *Watcher) deliver(ctx context.Context, changes []Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	select {
+	case w.out <- changes:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.db.feed.done:
+		return ErrClosed
+	}
+}
+
+// coalesce keeps the newest change of each key, in order.
+func coalesce(changes []Change) []Change {
+	seen := make(map[string]bool, len(changes))
+	at := len(changes)
+	for i := len(changes) - 1; i >= 0; i-- {
+		if !seen[changes[i].Key] {
+			seen[changes[i].Key] = true
+			at--
+			changes[at] = changes[i]
+		}
+	}
+	return slices.Clone(changes[at:])
+}
+
+// compactBatch is how many log entries one transaction of Compact removes.
+const compactBatch = 1000
+
+// Compact removes the log's entries up to and including the revision, or all of them if it is newer than the database. A watch from that revision or a later one
+// still works, one from an earlier revision gets ErrCompacted. It works in small transactions, so that other updates go on meanwhile.
+func (db *DB) Compact(ctx context.Context, revision uint64) error {
+	for {
+		finished := false
+		err := db.Update(ctx, func(tx *Tx) error {
+			done := number(tx.bucket(metaBucket), compactedKey)
+			end := min(revision, tx.Revision(), done+compactBatch)
+			finished = end == min(revision, tx.Revision())
+			if end <= done {
+				finished = true
+				return nil
+			}
+			for at := done + 1; at <= end; at++ {
+				if err := tx.remove(logBucket, logKey(at)); err != nil {
+					return err
+				}
+			}
+			return tx.set(metaBucket, string(compactedKey), binary.BigEndian.AppendUint64(nil, end))
+		})
+		if err != nil || finished {
+			return err
+		}
+	}
+}

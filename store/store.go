@@ -1,0 +1,155 @@
+// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file contents beside it.
+//
+// It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision counter that every change raises
+// by one, and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
+// the same transactions but have no revision.
+//
+// The file holds four bbolt buckets; all numbers are big-endian:
+//
+//	data   key -> create revision, mod revision, version, expiry (8 bytes each), value
+//	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), room for the previous record
+//	index  "/<index>/<key>" -> nothing
+//	       "deadlines/<name>/at/<time><key>" -> nothing, "deadlines/<name>/of/<key>" -> time
+//	       "blobs/<sha256>/<file's key>" -> nothing
+//	meta   "revision", "compacted", "schema" -> 8 bytes
+//
+// A value begins with the schema version of its bucket as uvarint; the JSON follows.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// fileName is the database's name in the data directory.
+const fileName = "landfall.db"
+
+// Options are the surroundings of a database; the zero value is usable.
+type Options struct {
+	Logger *slog.Logger    // nil: silent
+	Clock  clockwork.Clock // nil: the real one
+	// BlobGrace is how long staged content may wait for the transaction that refers to it. 0: one hour.
+	BlobGrace time.Duration
+}
+
+// DB is an open database. Its methods may be called by many goroutines at once.
+type DB struct {
+	dir    string
+	path   string // of the bbolt file
+	logger *slog.Logger
+	clock  clockwork.Clock
+	grace  time.Duration
+
+	lock *os.File
+	bolt *bolt.DB
+	feed *feed
+
+	requests chan *request // never closed: a sender may be late
+	closing  chan struct{} // closed by Close
+	stopped  chan struct{} // closed by the writer as its last act
+	close    sync.Once
+	closeErr error
+
+	blobs blobs
+}
+
+// Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
+// the file comes as *DirError, *HeldError, *CorruptError, *NewerSchemaError or *WriteError. The time it takes does not depend on how much is stored.
+func Open(ctx context.Context, dir string, options Options) (*DB, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	db := &DB{
+		dir:      dir,
+		path:     filepath.Join(dir, fileName),
+		logger:   options.Logger,
+		clock:    options.Clock,
+		grace:    options.BlobGrace,
+		requests: make(chan *request, maxBatch),
+		closing:  make(chan struct{}),
+		stopped:  make(chan struct{}),
+	}
+	if db.logger == nil {
+		db.logger = slog.New(slog.DiscardHandler)
+	}
+	if db.clock == nil {
+		db.clock = clockwork.NewRealClock()
+	}
+	if db.grace == 0 {
+		db.grace = time.Hour
+	}
+	db.blobs = blobs{dir: filepath.Join(dir, "blobs"), staging: map[string]bool{}}
+	start := db.clock.Now()
+	revision, err := db.open()
+	if err != nil {
+		return nil, err
+	}
+	db.feed = newFeed(revision)
+	go db.write(nil)
+	db.logger.Info("database opened", "path", db.path, "revision", revision, "took", db.clock.Since(start))
+	return db, nil
+}
+
+// Close ends the watches, answers ErrClosed to the updates that wait, finishes the one that runs, waits for open views and releases the
+// data directory. Closing twice is harmless.
+func (db *DB) Close() error {
+	db.close.Do(func() {
+		close(db.closing)
+		<-db.stopped
+		db.feed.close()
+		db.closeErr = errors.Join(db.bolt.Close(), unlock(db.lock))
+	})
+	return db.closeErr
+}
+
+// Revision is the revision of the newest committed change; 0 in a new database.
+func (db *DB) Revision() uint64 {
+	return db.feed.revision()
+}
+
+// View runs fn on a snapshot: it sees the database as of one revision, whatever is committed meanwhile. An open view keeps old pages from being
+// used again, so fn should be short. It must not call Update.
+func (db *DB) View(fn func(*Tx) error) (err error) {
+	defer db.catchCorruption(&err)
+	err = db.bolt.View(func(b *bolt.Tx) error {
+		return fn(newTx(db, b))
+	})
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return ErrClosed
+	}
+	return err
+}
+
+// catchCorruption turns the panic by which bbolt reports a damaged page into a *CorruptError; other panics go on.
+func (db *DB) catchCorruption(err *error) {
+	if reason := recover(); reason != nil {
+		if *err = db.corruption(reason); *err == nil {
+			panic(reason)
+		}
+	}
+}
+
+// corruption is the *CorruptError for a recovered panic of bbolt, nil for any other panic.
+func (db *DB) corruption(reason any) error {
+	// The prefix is the one of bbolt's internal/common.Assert.
+	if text, ok := reason.(string); ok && strings.HasPrefix(text, "assertion failed: ") {
+		return &CorruptError{Path: db.path, Err: errors.New(strings.TrimPrefix(text, "assertion failed: "))}
+	}
+	return nil
+}
+
+// corruptRow says which row is damaged and how.
+func (db *DB) corruptRow(key string, err error) error {
+	return &CorruptError{Path: db.path, Err: fmt.Errorf("key %s: %w", key, err)}
+}

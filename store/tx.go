@@ -1,0 +1,342 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Tx is what a function given to View or Update reads and writes by. It is valid until that function returns and belongs to one goroutine.
+type Tx struct {
+	db      *DB
+	bolt    *bolt.Tx
+	buckets [4]*bolt.Bucket // by bucketID, opened when first used
+
+	key []byte // scratch space for the key at hand
+
+	// Of an update only:
+	start   uint64 // the revision before the transaction
+	rev     uint64
+	changes []Change
+	undo    []previous
+	writes  int // raised by each write, undone ones included; tells a walk that its cursor is stale
+}
+
+type bucketID int
+
+const (
+	dataBucket bucketID = iota
+	logBucket
+	indexBucket
+	metaBucket
+)
+
+// previous is what a row was before a write.
+type previous struct {
+	bucket bucketID
+	key    string
+	value  []byte // nil: there was none
+}
+
+// mark is a point within a transaction to which it can return.
+type mark struct {
+	rev           uint64
+	changes, undo int
+}
+
+func newTx(db *DB, b *bolt.Tx) *Tx {
+	tx := &Tx{db: db, bolt: b}
+	if b.Writable() {
+		tx.start = number(tx.bucket(metaBucket), revisionKey)
+		tx.rev = tx.start
+	}
+	return tx
+}
+
+// Revision is the revision of the newest change the transaction sees, its own included.
+func (tx *Tx) Revision() uint64 {
+	if tx.bolt.Writable() {
+		return tx.rev
+	}
+	return number(tx.bucket(metaBucket), revisionKey)
+}
+
+func (tx *Tx) bucket(id bucketID) *bolt.Bucket {
+	if tx.buckets[id] == nil {
+		name := [...][]byte{dataBucket: dataName, logBucket: logName, indexBucket: indexName, metaBucket: metaName}[id]
+		tx.buckets[id] = tx.bolt.Bucket(name)
+	}
+	return tx.buckets[id]
+}
+
+// number reads one of the meta bucket's numbers; 0 if it was never written.
+func number(meta *bolt.Bucket, key []byte) uint64 {
+	value := meta.Get(key)
+	if len(value) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(value)
+}
+
+// join puts a key together in the transaction's scratch space; it holds until the next join.
+func (tx *Tx) join(prefix, key string) []byte {
+	tx.key = append(append(tx.key[:0], prefix...), key...)
+	return tx.key
+}
+
+// set writes a row and remembers what it was. bbolt copies the key; the value must stay as it is until the transaction ends.
+func (tx *Tx) set(id bucketID, key string, value []byte) error {
+	k := tx.join(key, "")
+	old := tx.bucket(id).Get(k)
+	if err := tx.bucket(id).Put(k, value); err != nil {
+		return tx.writeError(key, err)
+	}
+	tx.wrote(id, key, old)
+	return nil
+}
+
+// remove removes a row if there is one and remembers it.
+func (tx *Tx) remove(id bucketID, key string) error {
+	k := tx.join(key, "")
+	old := tx.bucket(id).Get(k)
+	if old == nil {
+		return nil
+	}
+	if err := tx.bucket(id).Delete(k); err != nil {
+		return tx.writeError(key, err)
+	}
+	tx.wrote(id, key, old)
+	return nil
+}
+
+func (tx *Tx) wrote(id bucketID, key string, old []byte) {
+	tx.undo = append(tx.undo, previous{id, key, old})
+	tx.writes++
+}
+
+func (tx *Tx) writeError(key string, err error) error {
+	if !tx.bolt.Writable() {
+		err = ErrReadOnly
+	}
+	return fmt.Errorf("write %s: %w", key, err)
+}
+
+// dirty reports whether there is anything to commit.
+func (tx *Tx) dirty() bool { return len(tx.undo) > 0 }
+
+func (tx *Tx) mark() mark { return mark{tx.rev, len(tx.changes), len(tx.undo)} }
+
+// rollback takes back, newest first, what was written since the mark. Values of bbolt stay readable until the transaction ends, so none was copied.
+func (tx *Tx) rollback(m mark) error {
+	for i := len(tx.undo) - 1; i >= m.undo; i-- {
+		p := tx.undo[i]
+		var err error
+		if p.value == nil {
+			err = tx.bucket(p.bucket).Delete([]byte(p.key))
+		} else {
+			err = tx.bucket(p.bucket).Put([]byte(p.key), p.value)
+		}
+		if err != nil {
+			return fmt.Errorf("take back the write of %s: %w", p.key, err)
+		}
+		tx.writes++
+	}
+	clear(tx.undo[m.undo:])
+	tx.rev, tx.changes, tx.undo = m.rev, tx.changes[:m.changes], tx.undo[:m.undo]
+	return nil
+}
+
+// seal writes the revision that the transaction has reached.
+func (tx *Tx) seal() error {
+	if tx.rev == tx.start {
+		return nil
+	}
+	return tx.bucket(metaBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, tx.rev))
+}
+
+// recordHeader is the size of what stands before each value in data: create revision, mod revision, version (how many times the key was written since it
+// was created) and expiry (unused, 0), 8 bytes each.
+const recordHeader = 32
+
+// record is a row of data. Its value is bbolt's memory: it must not be changed nor kept after the transaction.
+type record struct {
+	created, modified, version uint64
+	value                      []byte
+}
+
+// record reads a row of data; ok is false if there is none.
+func (tx *Tx) record(prefix, key string) (r record, ok bool, err error) {
+	row := tx.bucket(dataBucket).Get(tx.join(prefix, key))
+	if row == nil {
+		return record{}, false, nil
+	}
+	r, err = tx.parse(prefix+key, row)
+	return r, err == nil, err
+}
+
+func (tx *Tx) parse(key string, row []byte) (record, error) {
+	if len(row) < recordHeader {
+		return record{}, tx.db.corruptRow(key, fmt.Errorf("the row has %d bytes", len(row)))
+	}
+	return record{
+		created:  binary.BigEndian.Uint64(row),
+		modified: binary.BigEndian.Uint64(row[8:]),
+		version:  binary.BigEndian.Uint64(row[16:]),
+		value:    row[recordHeader:],
+	}, nil
+}
+
+// put makes a row of data hold row[recordHeader:] and writes the change to the log; the header's space is filled in here, and row belongs to the transaction
+// from then on. The same bytes again are no change.
+func (tx *Tx) put(key string, row []byte) error {
+	if !tx.bolt.Writable() {
+		return tx.writeError(key, ErrReadOnly)
+	}
+	old, exists, err := tx.record(key, "")
+	if err != nil {
+		return err
+	}
+	if exists && bytes.Equal(old.value, row[recordHeader:]) {
+		return nil
+	}
+	tx.rev++
+	created := tx.rev
+	if exists {
+		created = old.created
+	}
+	binary.BigEndian.PutUint64(row, created)
+	binary.BigEndian.PutUint64(row[8:], tx.rev)
+	binary.BigEndian.PutUint64(row[16:], old.version+1)
+	if err := tx.set(dataBucket, key, row); err != nil {
+		tx.rev--
+		return err
+	}
+	return tx.logChange(key, kindPut)
+}
+
+// delete removes a row of data and writes the change to the log. A key without a value is no error and no change.
+func (tx *Tx) delete(key string) error {
+	if !tx.bolt.Writable() {
+		return tx.writeError(key, ErrReadOnly)
+	}
+	if tx.bucket(dataBucket).Get(tx.join(key, "")) == nil {
+		return nil
+	}
+	if err := tx.remove(dataBucket, key); err != nil {
+		return err
+	}
+	tx.rev++
+	return tx.logChange(key, kindDelete)
+}
+
+// The kinds of change in the log.
+const (
+	kindPut    = 1
+	kindDelete = 2
+)
+
+func (tx *Tx) logChange(key string, kind byte) error {
+	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
+	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
+	entry = append(entry, key...)
+	if err := tx.set(logBucket, logKey(tx.rev), entry); err != nil {
+		return err
+	}
+	tx.changes = append(tx.changes, Change{Revision: tx.rev, Key: key, Deleted: kind == kindDelete})
+	return nil
+}
+
+func logKey(revision uint64) string {
+	var key [8]byte
+	binary.BigEndian.PutUint64(key[:], revision)
+	return string(key[:])
+}
+
+// parseChange reads a log entry. What follows the key is room for the record before the change, which a list of an old revision will need.
+func parseChange(key, entry []byte) (Change, error) {
+	if len(key) != 8 || len(entry) < 2 {
+		return Change{}, errors.New("the log entry is too short")
+	}
+	length, n := binary.Uvarint(entry[1:])
+	if n <= 0 || length > uint64(len(entry)-1-n) {
+		return Change{}, errors.New("the log entry's key is cut off")
+	}
+	return Change{
+		Revision: binary.BigEndian.Uint64(key),
+		Key:      string(entry[1+n : 1+n+int(length)]),
+		Deleted:  entry[0] == kindDelete,
+	}, nil
+}
+
+// walk calls fn in key order with each row whose key begins with prefix. fn may write: the walk goes on behind the key it was at.
+func (tx *Tx) walk(id bucketID, prefix string, fn func(key string, value []byte) error) error {
+	p := []byte(prefix)
+	c := tx.bucket(id).Cursor()
+	k, v := c.Seek(p)
+	for k != nil && bytes.HasPrefix(k, p) {
+		key, writes := string(k), tx.writes
+		if err := fn(key, v); err != nil {
+			return stop(err)
+		}
+		if tx.writes != writes {
+			if k, v = c.Seek([]byte(key)); string(k) != key {
+				continue
+			}
+		}
+		k, v = c.Next()
+	}
+	return nil
+}
+
+// walkBack is walk in the opposite order.
+func (tx *Tx) walkBack(id bucketID, prefix string, fn func(key string, value []byte) error) error {
+	p := []byte(prefix)
+	c := tx.bucket(id).Cursor()
+	k, v := before(c, prefixEnd(prefix))
+	for k != nil && bytes.HasPrefix(k, p) {
+		key, writes := string(k), tx.writes
+		if err := fn(key, v); err != nil {
+			return stop(err)
+		}
+		if tx.writes != writes {
+			k, v = before(c, []byte(key))
+		} else {
+			k, v = c.Prev()
+		}
+	}
+	return nil
+}
+
+// before moves the cursor to the last key that is smaller than key; nil stands for the end.
+func before(c *bolt.Cursor, key []byte) (k, v []byte) {
+	if key == nil {
+		return c.Last()
+	}
+	if k, _ := c.Seek(key); k == nil {
+		return c.Last()
+	}
+	return c.Prev()
+}
+
+// prefixEnd is the first key behind all that begin with prefix; nil if there is none.
+func prefixEnd(prefix string) []byte {
+	end := []byte(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < 0xff {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// stop hides ErrStop, which is a walk's orderly end.
+func stop(err error) error {
+	if errors.Is(err, ErrStop) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Group commit: one goroutine, the writer, takes whatever updates wait and commits them as one bbolt transaction, so that they share its
+// two syncs. There is no timer: a lone update does not wait for company, and company gathers by itself while a commit is under way.
+//
+// A function that fails is taken back row by row (Tx.rollback) without disturbing the others of its transaction.
+
+// maxBatch is the most updates that share a transaction, and how many may stand in line before Update waits to get in.
+const maxBatch = 256
+
+// request is an update on its way through the writer.
+type request struct {
+	fn    func(*Tx) error
+	state atomic.Int32
+	done  chan struct{} // closed when the outcome is settled
+
+	// Written by the writer before done is closed:
+	err       error
+	panicked  any  // what fn panicked with
+	exited    bool // fn ended its goroutine (runtime.Goexit), as a test's FailNow does
+	sawOthers bool // fn ran behind others' uncommitted writes, so what it found holds only if they are committed
+	settled   bool
+}
+
+const (
+	waiting int32 = iota
+	taken         // by the writer
+	dropped       // by its caller, who no longer waits
+)
+
+func (r *request) settle() {
+	r.settled = true
+	close(r.done)
+}
+
+// Update runs fn in a transaction and returns when what it wrote is safe on the disk: all of it, or none of it if fn returns an error, which Update then returns as it is.
+//
+// fn may share its transaction with other updates; it sees what those before it wrote. It may run again and on another goroutine, so it must have no effects outside the
+// transaction, and must not call Update itself. A panic in fn is raised again here. If ctx ends while the update stands in line, nothing is written and ctx's error is returned; once fn has begun, its outcome is awaited.
+// A disk that is full or fails gives *WriteError; a closed database ErrClosed.
+func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := &request{fn: fn, done: make(chan struct{})}
+	select {
+	case <-db.closing:
+		return ErrClosed
+	default:
+	}
+	select {
+	case db.requests <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-db.stopped:
+		return ErrClosed
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(waiting, dropped) {
+			return ctx.Err()
+		}
+		<-r.done
+	case <-db.stopped:
+		if r.state.CompareAndSwap(waiting, dropped) {
+			return ErrClosed
+		}
+		<-r.done
+	}
+	if r.exited {
+		runtime.Goexit()
+	}
+	if r.panicked != nil {
+		panic(r.panicked)
+	}
+	return r.err
+}
+
+// write is the writer: it commits the batch it is given and then, until the database closes, whatever is waiting.
+func (db *DB) write(batch []*request) {
+	orderly := false
+	defer func() {
+		if !orderly {
+			db.replace(batch)
+		}
+	}()
+	for {
+		if len(batch) > 0 {
+			db.commit(batch)
+		}
+		clear(batch)
+		batch = batch[:0]
+		select {
+		case <-db.closing:
+			orderly = true
+			close(db.stopped)
+			return
+		case r := <-db.requests:
+			batch = db.gather(batch, r)
+		}
+	}
+}
+
+// replace starts a new writer for one that was ended by a function's runtime.Goexit. Nothing was committed; all but that function get another run.
+func (db *DB) replace(batch []*request) {
+	var again []*request
+	for _, r := range batch {
+		switch {
+		case r.settled:
+		case r.exited:
+			r.settle()
+		default:
+			r.err, r.panicked = nil, nil
+			again = append(again, r)
+		}
+	}
+	go db.write(again)
+}
+
+// gather adds r and what else waits to the batch.
+func (db *DB) gather(batch []*request, r *request) []*request {
+	for {
+		if r.state.CompareAndSwap(waiting, taken) {
+			batch = append(batch, r)
+		}
+		if len(batch) == maxBatch {
+			return batch
+		}
+		select {
+		case r = <-db.requests:
+		default:
+			return batch
+		}
+	}
+}
+
+// errNothing rolls a transaction back that has nothing to commit, so that it costs no sync.
+var errNothing = errors.New("nothing to commit")
+
+// commit runs the batch in one transaction and settles each request in it.
+func (db *DB) commit(batch []*request) {
+	var tx *Tx
+	var id int
+	err := db.transact(func(b *bolt.Tx) error {
+		tx, id = newTx(db, b), b.ID()
+		for _, r := range batch {
+			if err := db.run(tx, r); err != nil {
+				return err
+			}
+		}
+		if !tx.dirty() {
+			return errNothing
+		}
+		return tx.seal()
+	})
+	if err != nil && !errors.Is(err, errNothing) {
+		if err = db.failed(id, err); err != nil {
+			db.logger.Error("commit failed", "path", db.path, "updates", len(batch), "error", err)
+		}
+	}
+	if err == nil {
+		db.feed.publish(tx.rev, tx.changes)
+	}
+	for _, r := range batch {
+		if r.settled {
+			continue
+		}
+		if err != nil && !errors.Is(err, errNothing) && (r.err == nil || r.sawOthers) {
+			r.err = err
+		}
+		r.settle()
+	}
+}
+
+// transact is bbolt's Update with its panics about damaged pages as errors.
+func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
+	defer db.catchCorruption(&err)
+	return db.bolt.Update(fn)
+}
+
+// run runs one request's function and takes its writes back if it fails. Its error is that of the whole transaction, which can then not go on.
+func (db *DB) run(tx *Tx, r *request) error {
+	before := tx.mark()
+	r.sawOthers = tx.dirty()
+	db.call(tx, r)
+	if r.err != nil || r.panicked != nil {
+		if err := tx.rollback(before); err != nil {
+			return err
+		}
+	}
+	if !tx.dirty() {
+		r.settle() // it has written nothing and seen nothing uncommitted
+	}
+	return nil
+}
+
+func (db *DB) call(tx *Tx, r *request) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		r.panicked = recover()
+		if r.panicked == nil {
+			r.exited = true
+			return
+		}
+		if r.err = db.corruption(r.panicked); r.err != nil {
+			r.panicked = nil
+			return
+		}
+		db.logger.Error("update panicked", "reason", r.panicked, "stack", string(debug.Stack()))
+	}()
+	r.err = r.fn(tx)
+	returned = true
+}
+
+// failed finds out what became of the transaction id whose commit failed; nil if it is safe on the disk after all.
+//
+// bbolt's last step is to write its meta page and sync. If only that sync fails, readers see the transaction, but Linux may count the page as
+// clean although it never reached the disk. So what readers see is written once more.
+func (db *DB) failed(id int, cause error) error {
+	var corrupt *CorruptError
+	if errors.As(cause, &corrupt) {
+		return cause
+	}
+	seen := 0
+	err := db.bolt.View(func(b *bolt.Tx) error {
+		seen = b.ID()
+		return nil
+	})
+	if err == nil && seen < id {
+		return &WriteError{Path: db.path, Err: cause}
+	}
+	if err == nil {
+		err = db.rewriteMeta()
+	}
+	if err != nil {
+		return &WriteError{Path: db.path, Err: errors.Join(cause, err), Unknown: true}
+	}
+	return nil
+}
+
+// rewriteMeta writes bbolt's two meta pages as they are and syncs them.
+func (db *DB) rewriteMeta() (err error) {
+	file, err := os.OpenFile(db.path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("write the meta pages again: %w", err)
+	}
+	defer func() {
+		err = errors.Join(err, file.Close())
+	}()
+	pages := make([]byte, 2*db.bolt.Info().PageSize)
+	if _, err := file.ReadAt(pages, 0); err != nil {
+		return fmt.Errorf("read the meta pages again: %w", err)
+	}
+	if _, err := file.WriteAt(pages, 0); err != nil {
+		return fmt.Errorf("write the meta pages again: %w", err)
+	}
+	return file.Sync()
+}
