@@ -1,0 +1,20 @@
+package assets
+
+import (
+	"io/fs"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUIIsARootedFileSystem(t *testing.T) {
+	require.NoError(t, fstest.TestFS(UI(), ".keep"))
+	_, err := fs.Stat(UI(), "../ui/.keep")
+	require.ErrorIs(t, err, fs.ErrInvalid)
+}
+
+func TestBuiltSaysWhetherThereIsAPageToServe(t *testing.T) {
+	_, err := fs.Stat(UI(), "index.html")
+	require.Equal(t, err == nil, Built())
+}

@@ -1,0 +1,30 @@
+import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { Plugin } from 'vite';
+
+const compress = promisify(gzip);
+const compressible = /\.(js|css|html|svg|json|ttf)$/;
+
+/** Writes `name.gz` beside each text file of the build that gains by it, for the server to send as it is. */
+export const gzipVariants = (): Plugin => ({
+  name: 'landfall:gzip-variants',
+  apply: 'build',
+  async writeBundle({ dir }) {
+    if (!dir) {
+      return;
+    }
+    for (const entry of await readdir(dir, { recursive: true })) {
+      if (!compressible.test(entry)) {
+        continue;
+      }
+      const path = join(dir, entry);
+      const plain = await readFile(path);
+      const packed = await compress(plain, { level: 9 });
+      if (packed.length < plain.length * 0.9) {
+        await writeFile(`${path}.gz`, packed);
+      }
+    }
+  },
+});

@@ -1,0 +1,47 @@
+import {
+  createContext,
+  useContext,
+  useEffect,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+} from 'react';
+import { Feed, type FeedState } from './feed';
+
+const LiveContext = createContext<Feed | undefined>(undefined);
+
+/** Holds the one feed of the page; it rests while the page is hidden and catches up when it is shown again. */
+export const LiveProvider = ({ children }: { children: ReactNode }) => {
+  const [feed] = useState(() => new Feed());
+  useEffect(() => {
+    const followVisibility = () => {
+      if (document.visibilityState === 'hidden') {
+        feed.stop();
+      } else {
+        feed.start();
+      }
+    };
+    followVisibility();
+    document.addEventListener('visibilitychange', followVisibility);
+    return () => {
+      document.removeEventListener('visibilitychange', followVisibility);
+      feed.stop();
+    };
+  }, [feed]);
+  return <LiveContext.Provider value={feed}>{children}</LiveContext.Provider>;
+};
+
+/** The page's feed. */
+export const useLive = (): Feed => {
+  const feed = useContext(LiveContext);
+  if (!feed) {
+    throw new Error('useLive is called outside of LiveProvider.');
+  }
+  return feed;
+};
+
+/** The state of the page's feed, up to date. */
+export const useFeedState = (): FeedState => {
+  const feed = useLive();
+  return useSyncExternalStore(feed.watch, () => feed.state);
+};

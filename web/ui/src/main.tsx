@@ -1,0 +1,16 @@
+import '@patternfly/patternfly/patternfly.min.css';
+import './landfall.css';
+import { createRoot } from 'react-dom/client';
+import { App } from './App';
+import './i18n';
+import { guardLinks } from './offline/links';
+import { applyTheme, preferredTheme } from './shell/theme';
+
+applyTheme(preferredTheme());
+guardLinks(window);
+
+const root = document.getElementById('root');
+if (!root) {
+  throw new Error('The page has no element with the id "root".');
+}
+createRoot(root).render(<App />);

@@ -1,0 +1,36 @@
+import { useCallback, useEffect, useState, type ComponentProps } from 'react';
+import { EventListFetch as LibraryEventListFetch } from 'ui-lib/common/components/fetching/EventListFetch';
+import { useLive } from '../live/LiveProvider';
+import { Refresh } from '../live/refresh';
+
+type Props = ComponentProps<typeof LibraryEventListFetch>;
+
+/** The library's list of events (which looks once a minute), fetched again as soon as the feed tells of an event. */
+export const EventListFetch = ({ onFetchEvents, ...props }: Props) => {
+  const live = useLive();
+  const clusterId = props.cluster.id;
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const refresh = new Refresh(() => {
+      setRound((last) => last + 1);
+    });
+    const leave = live.subscribe((notice) => {
+      if (notice === 'everything' || (notice.kind === 'events' && notice.cluster_id === clusterId)) {
+        refresh.changed();
+      }
+    });
+    return () => {
+      leave();
+      refresh.stop();
+    };
+  }, [live, clusterId]);
+  // The library fetches whenever this function is another one.
+  const fetchAgain = useCallback<Props['onFetchEvents']>(
+    (...rest) => {
+      onFetchEvents(...rest);
+    },
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- a new round is a new function
+    [onFetchEvents, round],
+  );
+  return <LibraryEventListFetch {...props} onFetchEvents={fetchAgain} />;
+};

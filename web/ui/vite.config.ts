@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import react from '@vitejs/plugin-react';
+import { defaultClientConditions, defineConfig } from 'vite';
+import { gzipVariants } from './build/gzip';
+import { replaceModules } from './build/replace';
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
+
+/** The version the binary has too: `LANDFALL_VERSION` given by the Makefile, else what git says. */
+const version = (): string => {
+  if (process.env.LANDFALL_VERSION) {
+    return process.env.LANDFALL_VERSION;
+  }
+  try {
+    return execFileSync('git', ['describe', '--tags', '--always'], { encoding: 'utf8' }).trim();
+  } catch {
+    return 'unknown';
+  }
+};
+
+export default defineConfig({
+  plugins: [
+    replaceModules(
+      library,
+      {
+        'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
+        'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
+        'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
+        'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
+      },
+      here('./src/uilib'),
+    ),
+    react(),
+    gzipVariants(),
+  ],
+  resolve: {
+    // The library's own sources, not its CommonJS build: only so can parts of it be left out or replaced.
+    conditions: ['source', ...defaultClientConditions],
+    alias: [
+      { find: /^ui-lib\//, replacement: `${library}/` },
+      { find: /^@sentry\/browser$/, replacement: here('./src/uilib/sentry.ts') },
+      { find: /^@patternfly\/react-code-editor$/, replacement: here('./src/uilib/code-editor.tsx') },
+    ],
+    dedupe: ['react', 'react-dom', 'react-redux', 'react-router-dom', 'react-i18next'],
+  },
+  define: {
+    'process.env': JSON.stringify({
+      AIUI_APP_API_ROOT: '/api/assisted-install',
+      AIUI_APP_VERSION: version(),
+      AIUI_APP_GIT_SHA: '',
+      AIUI_APP_IMAGE_REPO: '',
+    }),
+  },
+  build: {
+    outDir: here('../../assets/ui'),
+    emptyOutDir: true,
+    target: 'es2022',
+    chunkSizeWarningLimit: 4096,
+  },
+  server: {
+    proxy: { '/api': process.env.LANDFALL_URL ?? 'http://127.0.0.1:8090' },
+  },
+});
