@@ -1,0 +1,320 @@
+package network
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// Keys of the groups that were formed by reaching all addresses of a family, across routers.
+const (
+	IPv4Group = "IPv4"
+	IPv6Group = "IPv6"
+)
+
+// smallestGroup is the number of hosts below which no group is a majority.
+const smallestGroup = 3
+
+// Groups says which hosts reach each other. It is what connectivity_majority_groups of a cluster holds.
+type Groups struct {
+	// MajorityGroups are the hosts that reach one another, by network ("192.168.1.0/24", within the network) and by
+	// family ("IPv4", "IPv6", across routers). A network without a group has an empty list.
+	MajorityGroups map[string][]strfmt.UUID `json:"majority_groups"`
+	// L3ConnectedAddresses are the addresses of a host that every other host reaches.
+	L3ConnectedAddresses map[strfmt.UUID][]string `json:"l3_connected_addresses"`
+}
+
+// ParseGroups reads connectivity_majority_groups. "" gives nil: the groups were not formed yet.
+func ParseGroups(text string) (*Groups, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var g Groups
+	if err := json.Unmarshal([]byte(text), &g); err != nil {
+		return nil, fmt.Errorf("read the groups of connected hosts: %w", err)
+	}
+	return &g, nil
+}
+
+// JSON renders the groups as the API shows them; equal groups give the same text.
+func (g *Groups) JSON() (string, error) {
+	b, err := json.Marshal(g)
+	if err != nil {
+		return "", fmt.Errorf("encode the groups of connected hosts: %w", err)
+	}
+	return string(b), nil
+}
+
+// MajorityGroups finds out of the hosts' connectivity reports who reaches whom. Two hosts are connected when each reports
+// the other as reached. A group is a set of at least three hosts that are all connected with one another.
+func MajorityGroups(hosts []*inventory.Host) *Groups {
+	hosts = slices.Clone(hosts)
+	slices.SortFunc(hosts, func(a, b *inventory.Host) int { return compareText(string(a.ID()), string(b.ID())) })
+	g := &Groups{
+		MajorityGroups:       make(map[string][]strfmt.UUID),
+		L3ConnectedAddresses: reachedByAll(hosts),
+	}
+	for _, n := range HostNetworks(hosts) {
+		network := netip.MustParsePrefix(n.Cidr)
+		g.MajorityGroups[n.Cidr] = fullMesh(hosts, func(r *models.ConnectivityRemoteHost) bool { return reachesWithin(network, r) })
+	}
+	addresses := addressesByHost(hosts)
+	for _, family := range []struct {
+		key string
+		v6  bool
+	}{{IPv4Group, false}, {IPv6Group, true}} {
+		g.MajorityGroups[family.key] = fullMesh(hosts, func(r *models.ConnectivityRemoteHost) bool {
+			return reachesAllOf(addresses[r.HostID], family.v6, r)
+		})
+	}
+	return g
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// reachesWithin tells whether a remote host answered inside a network. IPv6 neighbour discovery is not always seen by the
+// agent's scan, so for IPv6 an answered ping counts as well.
+func reachesWithin(network netip.Prefix, r *models.ConnectivityRemoteHost) bool {
+	for _, l2 := range r.L2Connectivity {
+		if l2.Successful && contains(network, l2.RemoteIPAddress) {
+			return true
+		}
+	}
+	if network.Addr().Is4() {
+		return false
+	}
+	for _, l3 := range r.L3Connectivity {
+		if l3.Successful && contains(network, l3.RemoteIPAddress) {
+			return true
+		}
+	}
+	return false
+}
+
+func contains(network netip.Prefix, text string) bool {
+	ip, err := netip.ParseAddr(text)
+	return err == nil && network.Contains(ip.WithZone(""))
+}
+
+// reachesAllOf tells whether every address of a family of the remote host answered.
+func reachesAllOf(addresses []netip.Addr, v6 bool, r *models.ConnectivityRemoteHost) bool {
+	some := false
+	for _, ip := range addresses {
+		if ip.Is6() != v6 {
+			continue
+		}
+		some = true
+		if !slices.ContainsFunc(r.L3Connectivity, func(l3 *models.L3Connectivity) bool {
+			remote, err := netip.ParseAddr(l3.RemoteIPAddress)
+			return err == nil && l3.Successful && remote == ip
+		}) {
+			return false
+		}
+	}
+	return some
+}
+
+func addressesByHost(hosts []*inventory.Host) map[strfmt.UUID][]netip.Addr {
+	all := make(map[strfmt.UUID][]netip.Addr, len(hosts))
+	for _, h := range hosts {
+		if h.Inventory == nil {
+			continue
+		}
+		for _, nic := range h.Inventory.Interfaces {
+			for _, p := range inventory.Addresses(nic) {
+				all[h.ID()] = append(all[h.ID()], p.Addr())
+			}
+		}
+	}
+	return all
+}
+
+// fullMesh finds a large set of hosts that are all connected with one another: the host with the fewest connections is
+// left out until only connected hosts remain, then those left out that are connected with all that remain come back. For
+// networks that fell apart into islands, or where some hosts are cut off, that is the largest set; it takes time in the
+// square of the number of hosts however the network is broken.
+func fullMesh(hosts []*inventory.Host, reaches func(*models.ConnectivityRemoteHost) bool) []strfmt.UUID {
+	connected := connections(hosts, reaches)
+	in := make([]bool, len(hosts))
+	degree := make([]int, len(hosts))
+	size := len(hosts)
+	for i := range hosts {
+		in[i] = true
+		for j := range hosts {
+			if connected[i][j] {
+				degree[i]++
+			}
+		}
+	}
+	for size >= smallestGroup {
+		worst := -1
+		for i := range hosts {
+			if in[i] && (worst < 0 || degree[i] <= degree[worst]) {
+				worst = i
+			}
+		}
+		if degree[worst] == size-1 {
+			break
+		}
+		in[worst] = false
+		size--
+		for j := range hosts {
+			if connected[worst][j] {
+				degree[j]--
+			}
+		}
+	}
+	if size < smallestGroup {
+		return []strfmt.UUID{}
+	}
+	for i := range hosts {
+		if !in[i] && degree[i] == size {
+			in[i] = true
+			size++
+			for j := range hosts {
+				if connected[i][j] {
+					degree[j]++
+				}
+			}
+		}
+	}
+	group := make([]strfmt.UUID, 0, size)
+	for i, h := range hosts {
+		if in[i] {
+			group = append(group, h.ID())
+		}
+	}
+	return group
+}
+
+// connections is the matrix of who is connected with whom: both must have reached the other.
+func connections(hosts []*inventory.Host, reaches func(*models.ConnectivityRemoteHost) bool) [][]bool {
+	index := make(map[strfmt.UUID]int, len(hosts))
+	for i, h := range hosts {
+		index[h.ID()] = i
+	}
+	reached := make([][]bool, len(hosts))
+	for i, h := range hosts {
+		reached[i] = make([]bool, len(hosts))
+		if h.Connectivity == nil {
+			continue
+		}
+		for _, r := range h.Connectivity.RemoteHosts {
+			if j, known := index[r.HostID]; known && j != i && reaches(r) {
+				reached[i][j] = true
+			}
+		}
+	}
+	for i := range reached {
+		for j := range i {
+			both := reached[i][j] && reached[j][i]
+			reached[i][j], reached[j][i] = both, both
+		}
+	}
+	return reached
+}
+
+// reachedByAll lists for each host those of its addresses that every other host reached by ping, sorted.
+func reachedByAll(hosts []*inventory.Host) map[strfmt.UUID][]string {
+	counts := make(map[strfmt.UUID]map[string]int)
+	for _, h := range hosts {
+		if h.Connectivity == nil {
+			continue
+		}
+		seen := make(map[strfmt.UUID]map[string]bool)
+		for _, r := range h.Connectivity.RemoteHosts {
+			if r.HostID == h.ID() {
+				continue
+			}
+			if seen[r.HostID] == nil {
+				seen[r.HostID] = make(map[string]bool)
+			}
+			for _, l3 := range r.L3Connectivity {
+				if l3.Successful {
+					seen[r.HostID][l3.RemoteIPAddress] = true
+				}
+			}
+		}
+		for id, addresses := range seen {
+			if counts[id] == nil {
+				counts[id] = make(map[string]int)
+			}
+			for a := range addresses {
+				counts[id][a]++
+			}
+		}
+	}
+	all := make(map[strfmt.UUID][]string)
+	for id, addresses := range counts {
+		for a, n := range addresses {
+			if n == len(hosts)-1 {
+				all[id] = append(all[id], a)
+			}
+		}
+		slices.Sort(all[id])
+	}
+	return all
+}
+
+// Collisions finds addresses that more than one machine answers for: seen over one interface of one host with different
+// MAC addresses. The result is what ip_collisions of a cluster holds: MAC addresses by IP address, sorted.
+func Collisions(hosts []*inventory.Host) map[string][]string {
+	found := make(map[string][]string)
+	for _, h := range hosts {
+		if h.Connectivity == nil {
+			continue
+		}
+		type seen struct{ nic, ip string }
+		macs := make(map[seen][]string)
+		for _, r := range h.Connectivity.RemoteHosts {
+			for _, l2 := range r.L2Connectivity {
+				key := seen{l2.OutgoingNic, l2.RemoteIPAddress}
+				if l2.RemoteMac != "" && !slices.Contains(macs[key], l2.RemoteMac) {
+					macs[key] = append(macs[key], l2.RemoteMac)
+				}
+			}
+		}
+		for key, list := range macs {
+			if len(list) < 2 {
+				continue
+			}
+			all := append(found[key.ip], list...)
+			slices.Sort(all)
+			found[key.ip] = slices.Compact(all)
+		}
+	}
+	return found
+}
+
+// FreeAddress tells whether an IPv4 address is free, judged by the lists of free addresses that the hosts made of its
+// network: it is when it is in the lists of all hosts that made one. Without a list it is unverified.
+func FreeAddress(ip netip.Addr, network netip.Prefix, hosts []*inventory.Host) models.VipVerification {
+	verdict := models.VipVerificationUnverified
+	for _, h := range hosts {
+		for _, list := range h.FreeAddresses {
+			if p, err := netip.ParsePrefix(list.Network); err != nil || p.Masked() != network || len(list.FreeAddresses) == 0 {
+				continue
+			}
+			if !slices.Contains(list.FreeAddresses, strfmt.IPv4(ip.String())) {
+				return models.VipVerificationFailed
+			}
+			verdict = models.VipVerificationSucceeded
+		}
+	}
+	return verdict
+}

@@ -1,0 +1,95 @@
+package network
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Lengths of DNS names (RFC 1035, 2.3.4); a cluster's name is shorter, because it becomes part of longer labels.
+const (
+	maxLabel       = 63
+	maxName        = 255
+	maxClusterName = 54
+	// longestRecord is the longest name below the cluster's domain that an installation needs.
+	longestRecord = "alertmanager-main-openshift-monitoring.apps."
+)
+
+// CheckClusterName tells what is wrong with the name of a cluster, as one sentence, "" when it can be used. The name
+// becomes a label of the cluster's DNS names (RFC 1123, 2.1).
+func CheckClusterName(name string) string {
+	switch {
+	case name == "":
+		return "The cluster has no name: give one, it becomes part of the cluster's DNS names."
+	case len(name) > maxClusterName:
+		return fmt.Sprintf("The cluster name %q has %d characters: use at most %d.", name, len(name), maxClusterName)
+	}
+	if fault := labelFault(name); fault != "" {
+		return fmt.Sprintf("The cluster name %q %s.", name, fault)
+	}
+	return ""
+}
+
+// CheckBaseDomain tells what is wrong with the base domain of a cluster, as one sentence, "" when it can be used.
+func CheckBaseDomain(domain string) string {
+	if domain == "" {
+		return "The cluster has no base domain: give the DNS domain that its names are in, as in example.com."
+	}
+	if len(domain)+len(longestRecord)+maxClusterName > maxName {
+		return fmt.Sprintf("The base domain %q has %d characters: use at most %d, so that the cluster's names fit into %d.",
+			domain, len(domain), maxName-len(longestRecord)-maxClusterName, maxName)
+	}
+	labels := strings.Split(domain, ".")
+	for _, label := range labels {
+		if fault := labelFault(label); fault != "" {
+			return fmt.Sprintf("The base domain %q cannot be used: the part %q %s.", domain, label, fault)
+		}
+	}
+	if allDigits(labels[len(labels)-1]) {
+		return fmt.Sprintf("The base domain %q looks like an IP address: give a DNS domain, as in example.com.", domain)
+	}
+	return ""
+}
+
+// CheckHostname tells what is wrong with a host name, as one sentence, "" when it can be used. It must be at most 63
+// characters of lower-case DNS labels, and must not be a name of the loopback interface, which a host has that got no name.
+func CheckHostname(name string) string {
+	switch {
+	case name == "":
+		return "The host has no name: give it one, or let DHCP or DNS give it one."
+	case len(name) > maxLabel:
+		return fmt.Sprintf("The host name %q has %d characters: use at most %d.", name, len(name), maxLabel)
+	}
+	switch name {
+	case "localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6":
+		return fmt.Sprintf("The host name %q means the machine itself: give the host a name of its own.", name)
+	}
+	for _, label := range strings.Split(name, ".") {
+		if fault := labelFault(label); fault != "" {
+			return fmt.Sprintf("The host name %q cannot be used: the part %q %s.", name, label, fault)
+		}
+	}
+	return ""
+}
+
+// labelFault tells what is wrong with one DNS label, as the rest of a sentence.
+func labelFault(label string) string {
+	switch {
+	case label == "":
+		return "is empty, remove the extra dot"
+	case len(label) > maxLabel:
+		return fmt.Sprintf("has %d characters, use at most %d", len(label), maxLabel)
+	}
+	for _, r := range label {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+			return fmt.Sprintf("has the character %q, use only lower-case letters, digits and hyphens", r)
+		}
+	}
+	if label[0] == '-' || label[len(label)-1] == '-' {
+		return "begins or ends with a hyphen, use a letter or digit there"
+	}
+	return ""
+}
+
+func allDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}

@@ -1,0 +1,247 @@
+// Package network is the arithmetic of a cluster's networks: which networks the hosts are in, which hosts reach each
+// other, which prefixes overlap, and whether names and ranges that people type in can be used.
+//
+// Everything is a pure function of its arguments. Prefixes are net/netip values; text that is not a prefix is refused
+// where people type it in and passed over where an agent reported it.
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// Networks lists the networks that a host has an address in: masked, each once, IPv4 first.
+func Networks(inv *models.Inventory) []netip.Prefix {
+	if inv == nil {
+		return nil
+	}
+	var list []netip.Prefix
+	for _, nic := range inv.Interfaces {
+		for _, p := range inventory.Addresses(nic) {
+			if p = p.Masked(); !slices.Contains(list, p) {
+				list = append(list, p)
+			}
+		}
+	}
+	slices.SortFunc(list, comparePrefixes)
+	return list
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// HostNetworks groups hosts by the networks they are in, as host_networks of a cluster shows it. Networks are in order of
+// their addresses, hosts in the order given.
+func HostNetworks(hosts []*inventory.Host) []*models.HostNetwork {
+	members := make(map[netip.Prefix][]strfmt.UUID)
+	var order []netip.Prefix
+	for _, h := range hosts {
+		for _, p := range Networks(h.Inventory) {
+			if members[p] == nil {
+				order = append(order, p)
+			}
+			members[p] = append(members[p], h.ID())
+		}
+	}
+	slices.SortFunc(order, comparePrefixes)
+	list := make([]*models.HostNetwork, 0, len(order))
+	for _, p := range order {
+		list = append(list, &models.HostNetwork{Cidr: p.String(), HostIds: members[p]})
+	}
+	return list
+}
+
+// NetworkOf finds the network that an address lies in, judged by the addresses of the hosts: the machine network of a
+// cluster whose virtual IP the address is.
+func NetworkOf(ip netip.Addr, hosts []*inventory.Host) (netip.Prefix, bool) {
+	for _, h := range hosts {
+		for _, p := range Networks(h.Inventory) {
+			if p.Contains(ip) {
+				return p, true
+			}
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// AddressIn is the first address of the host inside a network, and the interface that has it. It is false when there is
+// none.
+func AddressIn(network netip.Prefix, inv *models.Inventory) (netip.Addr, *models.Interface, bool) {
+	if inv == nil {
+		return netip.Addr{}, nil, false
+	}
+	for _, nic := range inv.Interfaces {
+		for _, p := range inventory.Addresses(nic) {
+			if network.Contains(p.Addr()) {
+				return p.Addr(), nic, true
+			}
+		}
+	}
+	return netip.Addr{}, nil, false
+}
+
+// MachineNetworks are the cluster's machine networks as prefixes. What is no prefix is left out; CheckRange refuses it
+// before it gets there.
+func MachineNetworks(c *models.Cluster) []netip.Prefix {
+	return prefixes(len(c.MachineNetworks), func(i int) string {
+		if c.MachineNetworks[i] == nil {
+			return ""
+		}
+		return string(c.MachineNetworks[i].Cidr)
+	})
+}
+
+// ClusterNetworks are the ranges that pods get their addresses from.
+func ClusterNetworks(c *models.Cluster) []netip.Prefix {
+	return prefixes(len(c.ClusterNetworks), func(i int) string {
+		if c.ClusterNetworks[i] == nil {
+			return ""
+		}
+		return string(c.ClusterNetworks[i].Cidr)
+	})
+}
+
+// ServiceNetworks are the ranges that services get their addresses from.
+func ServiceNetworks(c *models.Cluster) []netip.Prefix {
+	return prefixes(len(c.ServiceNetworks), func(i int) string {
+		if c.ServiceNetworks[i] == nil {
+			return ""
+		}
+		return string(c.ServiceNetworks[i].Cidr)
+	})
+}
+
+func prefixes(n int, text func(int) string) []netip.Prefix {
+	list := make([]netip.Prefix, 0, n)
+	for i := range n {
+		if p, err := netip.ParsePrefix(text(i)); err == nil {
+			list = append(list, p.Masked())
+		}
+	}
+	return list
+}
+
+// Overlap finds the first two prefixes, one of each list, that share addresses.
+func Overlap(a, b []netip.Prefix) (x, y netip.Prefix, found bool) {
+	for _, p := range a {
+		for _, q := range b {
+			if p.Overlaps(q) {
+				return p, q, true
+			}
+		}
+	}
+	return netip.Prefix{}, netip.Prefix{}, false
+}
+
+// Families tells which address families prefixes are of.
+func Families(list []netip.Prefix) (v4, v6 bool) {
+	for _, p := range list {
+		if p.Addr().Is4() {
+			v4 = true
+		} else {
+			v6 = true
+		}
+	}
+	return v4, v6
+}
+
+// DualStack tells whether a cluster has networks of both families.
+func DualStack(c *models.Cluster) bool {
+	v4, v6 := Families(slices.Concat(MachineNetworks(c), ClusterNetworks(c), ServiceNetworks(c)))
+	return v4 && v6
+}
+
+// IsBroadcast tells whether an address is the broadcast address of an IPv4 network.
+func IsBroadcast(ip netip.Addr, network netip.Prefix) bool {
+	if !ip.Is4() || !network.Contains(ip) || network.Bits() >= 31 {
+		return false
+	}
+	return ip == lastOf(network)
+}
+
+func lastOf(network netip.Prefix) netip.Addr {
+	b := network.Masked().Addr().AsSlice()
+	for bit := network.Bits(); bit < len(b)*8; bit++ {
+		b[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(b)
+	return last
+}
+
+// RoomFor tells whether an IPv4 network has addresses for hosts and both virtual IPs besides its network and broadcast
+// address. A single node needs no virtual IPs.
+func RoomFor(hosts int, network netip.Prefix) bool {
+	free := network.Addr().BitLen() - network.Bits()
+	if free >= 32 {
+		return true
+	}
+	if hosts == 1 {
+		return free >= 1
+	}
+	return 1<<free >= hosts+4
+}
+
+// Range kinds for CheckRange.
+const (
+	MachineRange       = "machine network"
+	SNOMachineRange    = "machine network of a single node"
+	ExternalLBRange    = "machine network behind an external load balancer"
+	ClusterOrServices  = "cluster or service network"
+	hostBitsForCluster = 7
+)
+
+// CheckRange tells what is wrong with a range that a person typed in, as one sentence, "" when it can be used. The kind
+// decides how small it may be: 128 addresses for pods and services, 16 for machines, 4 behind an external load balancer,
+// 2 for a single node.
+func CheckRange(kind, text string) string {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return fmt.Sprintf("%q is not a network: give an address and a prefix length, as in 192.168.1.0/24.", text)
+	}
+	if masked := p.Masked(); masked != p {
+		return fmt.Sprintf("%s is an address inside a network: use the network itself, %s.", text, masked)
+	}
+	hostBits := map[string]int{MachineRange: 4, SNOMachineRange: 1, ExternalLBRange: 2, ClusterOrServices: hostBitsForCluster}[kind]
+	longest := p.Addr().BitLen() - hostBits
+	switch {
+	case p.Bits() < 1:
+		return fmt.Sprintf("%s is the whole address space: give the network that is used.", text)
+	case p.Bits() > longest:
+		return fmt.Sprintf("%s is too small for a %s: it needs at least %d addresses, so a prefix of /%d or shorter.", text, kind, 1<<hostBits, longest)
+	case p.Addr().IsUnspecified():
+		return fmt.Sprintf("%s begins at the unspecified address: give the network that is used.", text)
+	}
+	return ""
+}
+
+// CheckHostPrefix tells what is wrong with cutting a cluster network into one piece for each host, as one sentence, ""
+// when it works. Each host needs at least 128 addresses, and there must be room for at least four hosts (one for a single
+// node).
+func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
+	bits := cluster.Addr().BitLen()
+	if hostPrefix < 1 {
+		return fmt.Sprintf("The host prefix %d of cluster network %s must be a positive number.", hostPrefix, cluster)
+	}
+	if hostPrefix > bits-hostBitsForCluster {
+		return fmt.Sprintf("The host prefix /%d of cluster network %s leaves a host fewer than 128 addresses: use /%d or shorter.",
+			hostPrefix, cluster, bits-hostBitsForCluster)
+	}
+	need := max(4, hosts)
+	if hosts == 1 {
+		need = 1
+	}
+	pieces := uint64(1) << min(63, max(0, hostPrefix-cluster.Bits()))
+	if uint64(need) > pieces {
+		return fmt.Sprintf("Cluster network %s has room for %d hosts with a host prefix of /%d and %d are needed: use a larger network or a longer host prefix.",
+			cluster, pieces, hostPrefix, need)
+	}
+	return ""
+}

@@ -1,0 +1,237 @@
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+)
+
+// ClusterInput is everything that the checks of a cluster look at.
+type ClusterInput struct {
+	Cluster *models.Cluster
+	// Hosts are the hosts bound to the cluster.
+	Hosts        []*inventory.Host
+	Requirements Requirements
+	// PullSecretSet tells whether the cluster has a pull secret.
+	PullSecretSet bool
+	// CustomManifests tells whether a person has added manifests to the cluster.
+	CustomManifests bool
+}
+
+// Cluster makes all checks of a cluster. Every check of the API is in the report, also those that do not apply; these pass
+// and say so.
+func Cluster(in ClusterInput) *Report {
+	report := &Report{}
+	for _, check := range clusterChecks {
+		status, message := check.run(in)
+		report.add(check.category, check.id, status, message)
+	}
+	for _, op := range operatorTable {
+		status, message := op.onCluster(in)
+		report.add(Operators, OperatorID(op.name), status, message)
+		if op.name == "openshift-ai" {
+			status, message = aiGPUs(in)
+			report.add(Operators, OperatorID("openshift-ai-gpu"), status, message)
+		}
+	}
+	input := []ID{MachineCIDRDefined, ClusterCIDRDefined, ServiceCIDRDefined, DNSDomainDefined, PullSecretSet}
+	if !yes(in.Cluster.VipDhcpAllocation) {
+		input = append(input, APIVIPsDefined, IngressVIPsDefined)
+	}
+	report.stages = []stage{{PendingForInput, input}, {Insufficient, nil}}
+	report.ignored = ignoredIDs(in.Cluster.IgnoredClusterValidations, report.results, NeverIgnoredForClusters())
+	return report
+}
+
+type clusterCheck struct {
+	id       ID
+	category string
+	run      func(ClusterInput) (Status, string)
+}
+
+var clusterChecks = [...]clusterCheck{
+	{PullSecretSet, Configuration, pullSecretSet},
+	{PlatformRequirementsSatisfied, Configuration, platformRequirements},
+
+	{AllHostsAreReadyToInstall, HostsData, allHostsReady},
+	{SufficientMastersCount, HostsData, sufficientMasters},
+
+	{MachineCIDRDefined, Network, clusterMachineCIDRDefined},
+	{MachineCIDREqualsToCalculatedCIDR, Network, machineCIDREqualsCalculated},
+	{APIVIPsDefined, Network, apiVIPsDefined},
+	{APIVIPsValid, Network, apiVIPsValid},
+	{IngressVIPsDefined, Network, ingressVIPsDefined},
+	{IngressVIPsValid, Network, ingressVIPsValid},
+	{NetworkTypeValid, Network, networkTypeValid},
+	{CustomManifestsRequirementsSatisfied, Network, customManifests},
+	{DNSDomainDefined, Network, dnsDomainDefined},
+	{ClusterCIDRDefined, Network, clusterCIDRDefined},
+	{ServiceCIDRDefined, Network, serviceCIDRDefined},
+	{NoCIDRsOverlapping, Network, noCIDRsOverlapping},
+	{NetworkPrefixValid, Network, networkPrefixValid},
+	{NTPServerConfigured, Network, ntpServerConfigured},
+	{NetworksSameAddressFamilies, Network, sameAddressFamilies},
+}
+
+// maxClockGap is how far the clocks of two hosts may be apart.
+const maxClockGap = 4 * time.Minute
+
+func pullSecretSet(in ClusterInput) (Status, string) {
+	if in.PullSecretSet {
+		return Success, "The pull secret is set."
+	}
+	return Failure, "The cluster has no pull secret; give the one for the site's mirror registry."
+}
+
+func platformRequirements(in ClusterInput) (Status, string) {
+	p := in.Cluster.Platform
+	oci := platformOf(in.Cluster) == models.PlatformTypeExternal && p.External != nil && text(p.External.PlatformName) == "oci"
+	if oci && !in.CustomManifests {
+		return Failure, "Oracle Cloud needs manifests of its integration and none were added; add them as custom manifests."
+	}
+	return Success, "The platform needs nothing more."
+}
+
+func dnsDomainDefined(in ClusterInput) (Status, string) {
+	if in.Cluster.BaseDNSDomain == "" {
+		return Failure, "The base domain is not defined; give the DNS domain that the cluster's names are in."
+	}
+	return Success, "The base domain is defined."
+}
+
+func allHostsReady(in ClusterInput) (Status, string) {
+	var waiting []string
+	for _, h := range in.Hosts {
+		switch h.Status() {
+		case models.HostStatusKnown, models.HostStatusPreparingForInstallation, models.HostStatusPreparingSuccessful:
+		default:
+			waiting = append(waiting, fmt.Sprintf("%s (%s)", h.Name(), h.Status()))
+		}
+	}
+	if len(waiting) == 0 {
+		return Success, "All hosts of the cluster are ready."
+	}
+	slices.Sort(waiting)
+	if len(waiting) > 4 {
+		waiting = append(waiting[:4], fmt.Sprintf("%d more", len(waiting)-4))
+	}
+	return Failure, fmt.Sprintf("Not all hosts of the cluster are ready: %s; see what each of them needs, or remove it from the cluster.", strings.Join(waiting, ", "))
+}
+
+// sufficientMasters counts the hosts as they will be used: those whose role is not decided count as SuggestRoles decides.
+func sufficientMasters(in ClusterInput) (Status, string) {
+	roles := SuggestRoles(in.Cluster, in.Hosts, in.Requirements)
+	count := make(map[models.HostRole]int)
+	for _, h := range in.Hosts {
+		role := h.Record.Role
+		if role == "" || role == models.HostRoleAutoAssign {
+			role = roles[h.ID()]
+		}
+		if role == models.HostRoleBootstrap {
+			role = models.HostRoleMaster
+		}
+		count[role]++
+	}
+	want := int(in.Cluster.ControlPlaneCount)
+	masters, others := count[models.HostRoleMaster], len(in.Hosts)-count[models.HostRoleMaster]
+	switch {
+	case want == 1 && (masters != 1 || others != 0):
+		return Failure, fmt.Sprintf("A single-node cluster needs exactly one host that can be its control plane and has %d hosts, %d of them fit for it; add or remove hosts.", len(in.Hosts), masters)
+	case masters != want:
+		return Failure, fmt.Sprintf("The cluster needs exactly %d control plane hosts and has %d; add hosts, remove some or change their roles.", want, masters)
+	case want == 2 && count[models.HostRoleArbiter] == 0 && !fenced(in.Hosts):
+		return Failure, "A cluster of two control plane hosts needs an arbiter host, or fencing credentials for both; add a host of role arbiter."
+	}
+	return Success, fmt.Sprintf("The cluster has the %d control plane hosts it needs.", want)
+}
+
+// fenced tells whether every control plane host can be turned off by the others.
+func fenced(hosts []*inventory.Host) bool {
+	return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(h *inventory.Host) bool {
+		return h.Role() == models.HostRoleMaster && h.Record.FencingCredentials == ""
+	})
+}
+
+func networkTypeValid(in ClusterInput) (Status, string) {
+	c := in.Cluster
+	if c.NetworkType == nil {
+		return Success, "The network type is chosen by the version."
+	}
+	switch *c.NetworkType {
+	case models.ClusterNetworkTypeOVNKubernetes:
+		if yes(c.VipDhcpAllocation) {
+			return Failure, "OVNKubernetes cannot be used when the cluster's addresses come from DHCP; give the API and ingress IP addresses."
+		}
+	case models.ClusterNetworkTypeOpenShiftSDN:
+		if _, v6 := network.Families(slices.Concat(network.MachineNetworks(c), network.ClusterNetworks(c), network.ServiceNetworks(c))); v6 {
+			return Failure, "OpenShiftSDN does not work with IPv6 networks; choose OVNKubernetes."
+		}
+		if SingleNode(c) {
+			return Failure, "OpenShiftSDN does not work on a single node; choose OVNKubernetes."
+		}
+	default:
+		if !slices.Contains(networkTypes(), *c.NetworkType) {
+			return Failure, fmt.Sprintf("The network type %q is not known; choose one of %s.", *c.NetworkType, strings.Join(networkTypes(), ", "))
+		}
+	}
+	return Success, fmt.Sprintf("The network type %s can be used.", *c.NetworkType)
+}
+
+// Network plug-ins of other vendors, which the released models do not name yet.
+const (
+	networkCalico   = "Calico"
+	networkCilium   = "Cilium"
+	networkCiscoACI = "CiscoACI"
+	networkNone     = "None"
+)
+
+func networkTypes() []string {
+	return []string{models.ClusterNetworkTypeOVNKubernetes, models.ClusterNetworkTypeOpenShiftSDN,
+		networkCalico, networkCilium, networkCiscoACI, networkNone}
+}
+
+// broughtAlong tells whether the network plug-in comes with manifests that a person must add.
+func broughtAlong(networkType string) bool {
+	return slices.Contains([]string{networkCalico, networkCilium, networkCiscoACI, networkNone}, networkType)
+}
+
+func customManifests(in ClusterInput) (Status, string) {
+	if t := text(in.Cluster.NetworkType); broughtAlong(t) && !in.CustomManifests {
+		return Failure, fmt.Sprintf("Network type %s needs the manifests of its plug-in and none were added; add them as custom manifests.", t)
+	}
+	return Success, "All manifests that the cluster needs are there."
+}
+
+func ntpServerConfigured(in ClusterInput) (Status, string) {
+	var first, last *inventory.Host
+	for _, h := range in.Hosts {
+		switch h.Status() {
+		case models.HostStatusDisconnected, models.HostStatusResettingPendingUserAction, models.HostStatusDiscovering:
+			continue
+		}
+		if h.Record.Timestamp == 0 {
+			continue
+		}
+		if first == nil || h.Record.Timestamp < first.Record.Timestamp {
+			first = h
+		}
+		if last == nil || h.Record.Timestamp > last.Record.Timestamp {
+			last = h
+		}
+	}
+	if first == nil {
+		return Success, "No host has reported its time yet."
+	}
+	gap := time.Duration(last.Record.Timestamp-first.Record.Timestamp) * time.Second
+	if gap >= maxClockGap+time.Minute { // whole minutes count
+		return Failure, fmt.Sprintf("The clocks of %s and %s are %s apart and at most %s are allowed; give an NTP server that all hosts reach, or set the clocks.",
+			first.Name(), last.Name(), gap, maxClockGap)
+	}
+	return Success, "The clocks of the hosts agree."
+}

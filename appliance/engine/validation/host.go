@@ -1,0 +1,320 @@
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+)
+
+// HostInput is everything that the checks of a host look at.
+type HostInput struct {
+	Host *inventory.Host
+	// Cluster is nil for a host that is not bound to one.
+	Cluster  *models.Cluster
+	InfraEnv *models.InfraEnv
+	// Peers are the hosts of the cluster. The host itself may be among them.
+	Peers []*inventory.Host
+	// Groups are the cluster's groups of connected hosts, nil when they were not formed yet.
+	Groups *network.Groups
+	// Collisions are the cluster's addresses that several machines answer for: MAC addresses by IP address.
+	Collisions   map[string][]string
+	Requirements Requirements
+	Now          time.Time
+	// Polled is when the agent sent Host.Record.Timestamp; zero stands for Now.
+	Polled time.Time
+	// Connected tells whether the agent was heard within the time it is allowed to be silent.
+	Connected bool
+	// AgentImage is the agent that the appliance wants; "" accepts every agent.
+	AgentImage string
+}
+
+// Host makes all checks of a host. Every check of the API is in the report, also those that do not apply; these pass and
+// say so. Host and its parts must not be nil where HostInput does not allow it.
+func Host(in HostInput) *Report {
+	report := &Report{
+		results:    make([]Result, 0, len(hostChecks)+len(operatorTable)),
+		categories: make([]string, 0, len(hostChecks)+len(operatorTable)),
+	}
+	c := &hostContext{HostInput: in}
+	c.needs = in.Requirements.ForHost(in.Host, in.Cluster)
+	for _, check := range hostChecks {
+		status, message := check.run(c)
+		report.add(check.category, check.id, status, message)
+	}
+	for _, op := range operatorTable {
+		status, message := op.onHost(in.Host, in.Cluster)
+		report.add(Operators, OperatorID(op.name), status, message)
+	}
+	if in.Cluster == nil {
+		report.stages = unboundStages[:]
+		return report
+	}
+	report.stages = boundStages[:]
+	report.ignored = ignoredIDs(in.Cluster.IgnoredHostValidations, report.results, NeverIgnoredForHosts())
+	return report
+}
+
+// hostContext is the input of one run of the checks with what several of them need.
+type hostContext struct {
+	HostInput
+	needs models.ClusterHostRequirementsDetails
+}
+
+type hostCheck struct {
+	id       ID
+	category string
+	run      func(*hostContext) (Status, string)
+}
+
+var hostChecks = [...]hostCheck{
+	{HasInventory, Hardware, hasInventory},
+	{InventoryNotPartiallyTruncated, Hardware, inventoryNotPartiallyTruncated},
+	{InventoryNotFullyTruncated, Hardware, inventoryNotFullyTruncated},
+	{HasMinCPUCores, Hardware, hasMinCPUCores},
+	{HasMinMemory, Hardware, hasMinMemory},
+	{HasMinValidDisks, Hardware, hasMinValidDisks},
+	{HasCPUCoresForRole, Hardware, hasCPUCoresForRole},
+	{HasMemoryForRole, Hardware, hasMemoryForRole},
+	{HostnameUnique, Hardware, hostnameUnique},
+	{HostnameValid, Hardware, hostnameValid},
+	{SufficientInstallationDiskSpeed, Hardware, sufficientDiskSpeed},
+	{CompatibleWithClusterPlatform, Hardware, compatibleWithPlatform},
+	{VSphereDiskUUIDEnabled, Hardware, vsphereDiskUUID},
+	{DiskEncryptionRequirementsSatisfied, Hardware, diskEncryption},
+	{CompatibleAgent, Hardware, compatibleAgent},
+	{NoSkipInstallationDisk, Hardware, noSkipInstallationDisk},
+	{NoSkipMissingDisk, Hardware, noSkipMissingDisk},
+
+	{Connected, Network, connected},
+	{MediaConnected, Network, mediaConnected},
+	{MachineCIDRDefined, Network, hostMachineCIDRDefined},
+	{BelongsToMachineCIDR, Network, belongsToMachineCIDR},
+	{IgnitionDownloadable, Network, ignitionDownloadable},
+	{BelongsToMajorityGroup, Network, belongsToMajorityGroup},
+	{MTUValid, Network, mtuValid},
+	{ValidPlatformNetworkSettings, Network, validPlatformNetworkSettings},
+	{NTPSynced, Network, ntpSynced},
+	{TimeSyncedBetweenHostAndService, Network, timeSynced},
+	{ContainerImagesAvailable, Network, containerImagesAvailable},
+	{SufficientNetworkLatencyRequirementForRole, Network, sufficientLatency},
+	{SufficientPacketLossRequirementForRole, Network, sufficientPacketLoss},
+	{HasDefaultRoute, Network, hasDefaultRoute},
+	{APIDomainNameResolvedCorrectly, Network, apiResolved},
+	{APIIntDomainNameResolvedCorrectly, Network, apiIntResolved},
+	{AppsDomainNameResolvedCorrectly, Network, appsResolved},
+	{ReleaseDomainNameResolvedCorrectly, Network, releaseResolved},
+	{DNSWildcardNotConfigured, Network, dnsWildcardNotConfigured},
+	{NonOverlappingSubnets, Network, nonOverlappingSubnets},
+	{NoIPCollisionsInNetwork, Network, noIPCollisions},
+	{NoISCSINICBelongsToMachineCIDR, Network, noISCSINICInMachineCIDR},
+}
+
+var (
+	reachable     = stage{Disconnected, []ID{Connected, MediaConnected}}
+	known         = stage{Discovering, []ID{HasInventory, InventoryNotFullyTruncated}}
+	unboundStages = [...]stage{reachable, known,
+		{Insufficient, []ID{HasMinValidDisks, HasMinCPUCores, HasMinMemory, HostnameValid}},
+	}
+	boundStages = [...]stage{reachable, known,
+		{Insufficient, []ID{HasMinValidDisks, HasMinCPUCores, HasMinMemory, CompatibleWithClusterPlatform,
+			DiskEncryptionRequirementsSatisfied, VSphereDiskUUIDEnabled}},
+		{PendingForInput, []ID{MachineCIDRDefined}},
+		{Insufficient, hostSufficient()},
+	}
+)
+
+// advisory are the checks of a host that warn and never hold it back.
+var advisory = [...]ID{NTPSynced, MTUValid, InventoryNotPartiallyTruncated, ReleaseDomainNameResolvedCorrectly, ContainerImagesAvailable}
+
+func hostSufficient() []ID {
+	var ids []ID
+	for _, check := range hostChecks {
+		if !slices.Contains(advisory[:], check.id) {
+			ids = append(ids, check.id)
+		}
+	}
+	for _, op := range operatorTable {
+		ids = append(ids, OperatorID(op.name))
+	}
+	return ids
+}
+
+// Sentences that several checks use.
+const (
+	waitInventory = "Waiting for the host's inventory."
+	unbound       = "Not needed while the host is not bound to a cluster."
+	day2          = "Not needed for a host that joins an installed cluster."
+)
+
+// rebooted are the stages after which the agent is gone and its silence means nothing.
+func rebooted(stage models.HostStage) bool {
+	switch stage {
+	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone:
+		return true
+	}
+	return false
+}
+
+func connected(c *hostContext) (Status, string) {
+	switch {
+	case rebooted(c.Host.Stage()):
+		return Success, "The host has left the discovery image, so its agent is not expected."
+	case c.Connected:
+		return Success, "The host's agent is connected."
+	}
+	return Failure, "The host's agent has not been heard; check that the host is on, booted from the discovery image and reaches this appliance."
+}
+
+func mediaConnected(c *hostContext) (Status, string) {
+	if text(c.Host.Record.MediaStatus) != models.HostMediaStatusDisconnected || rebooted(c.Host.Stage()) {
+		return Success, "The discovery image can be read."
+	}
+	return Failure, "The host cannot read the discovery image any more; connect the virtual media or disk again and restart the host."
+}
+
+func hasInventory(c *hostContext) (Status, string) {
+	if c.Host.Inventory == nil {
+		return Failure, "The host has not sent its inventory yet; it does so within a minute after its agent started."
+	}
+	return Success, "The host has sent its inventory."
+}
+
+func inventoryNotPartiallyTruncated(c *hostContext) (Status, string) {
+	return truncation(c, inventory.TruncatedPartly, "The inventory is shortened: %s.")
+}
+
+func inventoryNotFullyTruncated(c *hostContext) (Status, string) {
+	return truncation(c, inventory.TruncatedFully, "The inventory had to be left out because it is too large: %s. Raise the agent's limit for it.")
+}
+
+func truncation(c *hostContext, kind, format string) (Status, string) {
+	switch t := c.Host.Truncation; {
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	case t == nil:
+		return Success, "The inventory is complete."
+	case t.Type != inventory.TruncatedPartly && t.Type != inventory.TruncatedFully:
+		return Error, fmt.Sprintf("The inventory is shortened in an unknown way (%q); the agent and this appliance do not fit together.", t.Type)
+	case t.Type != kind:
+		return Success, "The inventory is shortened in another way; see the other check."
+	case len(t.Reasons) == 0:
+		return Failure, fmt.Sprintf(format, "the agent gave no reason")
+	default:
+		return Failure, fmt.Sprintf(format, sentenceList(t.Reasons))
+	}
+}
+
+// The memory of a host may be this much below the minimum: virtual machines and firmware take a little away.
+const memoryTolerance = 100 << 20
+
+func hasMinCPUCores(c *hostContext) (Status, string) {
+	if c.Host.Inventory == nil {
+		return Pending, waitInventory
+	}
+	need, _ := c.Requirements.minimum(c.Cluster)
+	if have := c.Host.Inventory.CPU.Count; have < need {
+		return Failure, fmt.Sprintf("The host has %d CPU cores and every role needs at least %d; add cores or use another host.", have, need)
+	}
+	return Success, fmt.Sprintf("The host has the %d CPU cores that every role needs.", need)
+}
+
+func hasMinMemory(c *hostContext) (Status, string) {
+	if c.Host.Inventory == nil {
+		return Pending, waitInventory
+	}
+	_, mib := c.Requirements.minimum(c.Cluster)
+	need, tolerance := mib<<20, int64(memoryTolerance)
+	if c.Host.Inventory.Memory.PhysicalBytesMethod == models.MemoryMethodMeminfo {
+		tolerance += need / 50 // only the usable memory is known, 2 % may be used by the firmware
+	}
+	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-tolerance {
+		return Failure, fmt.Sprintf("The host has %s of memory and every role needs at least %s; add memory or use another host.",
+			inventory.Memory(have), inventory.Memory(need))
+	}
+	return Success, fmt.Sprintf("The host has the %s of memory that every role needs.", inventory.Memory(need))
+}
+
+func hasMinValidDisks(c *hostContext) (Status, string) {
+	switch {
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	case len(c.Host.Inventory.Disks) == 0:
+		return Failure, fmt.Sprintf("The host has no disks; add one of at least %d GB.", c.needs.DiskSizeGb)
+	}
+	for _, d := range c.Host.Inventory.Disks {
+		if d.InstallationEligibility.Eligible {
+			return Success, "The host has a disk it can be installed to."
+		}
+	}
+	d := c.Host.Inventory.Disks[0]
+	reason := ""
+	if reasons := d.InstallationEligibility.NotEligibleReasons; len(reasons) > 0 {
+		reason = fmt.Sprintf(" (%s: %s)", d.Name, reasons[0])
+	}
+	return Failure, fmt.Sprintf("None of the host's %d disks can be installed to%s; see the disks for the reasons or add one of at least %d GB.",
+		len(c.Host.Inventory.Disks), reason, c.needs.DiskSizeGb)
+}
+
+func hasCPUCoresForRole(c *hostContext) (Status, string) {
+	if c.Host.Inventory == nil {
+		return Pending, waitInventory
+	}
+	if have, need := c.Host.Inventory.CPU.Count, c.needs.CPUCores; have < need {
+		return Failure, fmt.Sprintf("The host has %d CPU cores and role %s needs %d; add cores or choose another role.", have, c.Host.Role(), need)
+	}
+	return Success, fmt.Sprintf("The host has the %d CPU cores that role %s needs.", c.needs.CPUCores, c.Host.Role())
+}
+
+func hasMemoryForRole(c *hostContext) (Status, string) {
+	if c.Host.Inventory == nil {
+		return Pending, waitInventory
+	}
+	need := c.needs.RAMMib << 20
+	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-memoryTolerance {
+		return Failure, fmt.Sprintf("The host has %s of memory and role %s needs %s; add memory or choose another role.",
+			inventory.Memory(have), c.Host.Role(), inventory.Memory(need))
+	}
+	return Success, fmt.Sprintf("The host has the %s of memory that role %s needs.", inventory.Memory(need), c.Host.Role())
+}
+
+func hostnameUnique(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	}
+	name := c.Host.Hostname()
+	for _, peer := range c.Peers {
+		if peer.ID() != c.Host.ID() && peer.Inventory != nil && peer.Hostname() == name {
+			return Failure, fmt.Sprintf("Another host of the cluster is named %q too; give one of them another name.", name)
+		}
+	}
+	return Success, fmt.Sprintf("No other host of the cluster is named %q.", name)
+}
+
+func hostnameValid(c *hostContext) (Status, string) {
+	if c.Host.Inventory == nil {
+		return Pending, waitInventory
+	}
+	if fault := network.CheckHostname(c.Host.Hostname()); fault != "" {
+		return Failure, fault
+	}
+	return Success, fmt.Sprintf("The host name %q can be used.", c.Host.Hostname())
+}
+
+func sufficientDiskSpeed(c *hostContext) (Status, string) {
+	info, ok := c.Host.Disks[c.Host.InstallationDiskPath()]
+	switch {
+	case !ok || info.DiskSpeed == nil || !info.DiskSpeed.Tested:
+		return Success, "The speed of the installation disk has not been measured yet; it is measured when the installation is prepared."
+	case info.DiskSpeed.ExitCode == 0:
+		return Success, fmt.Sprintf("The installation disk syncs in %d ms.", info.DiskSpeed.SpeedMs)
+	}
+	return Failure, fmt.Sprintf("Measuring the speed of the installation disk failed (exit code %d); choose another disk, or reset this check to measure again.", info.DiskSpeed.ExitCode)
+}

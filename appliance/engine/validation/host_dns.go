@@ -1,0 +1,157 @@
+package validation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// Names that hosts are asked to resolve, below <cluster name>.<base domain>.
+const (
+	apiName    = "api"
+	apiIntName = "api-int"
+	// appsName stands for every application below *.apps.
+	appsName = "console-openshift-console.apps"
+	// strayName is a name that nobody has, so that only a wildcard record can answer for it.
+	strayName = "validateNoWildcardDNS"
+)
+
+// DomainNames lists the names that a host of the cluster is asked to resolve for the checks of DNS. It is empty while the
+// cluster has no name or base domain.
+func DomainNames(c *models.Cluster) []string {
+	if c.Name == "" || c.BaseDNSDomain == "" {
+		return nil
+	}
+	stray := domain(c, strayName)
+	return []string{domain(c, apiName), domain(c, apiIntName), domain(c, appsName), stray + ".", stray}
+}
+
+func domain(c *models.Cluster, name string) string {
+	return name + "." + c.Name + "." + c.BaseDNSDomain
+}
+
+func apiResolved(c *hostContext) (Status, string) {
+	return c.resolved(apiName, "the load balancer of the API")
+}
+
+func apiIntResolved(c *hostContext) (Status, string) {
+	return c.resolved(apiIntName, "the load balancer of the API, as machines reach it")
+}
+
+func appsResolved(c *hostContext) (Status, string) {
+	return c.resolved(appsName, "the load balancer of the applications (a wildcard record for *.apps)")
+}
+
+// resolved checks that a name of the cluster leads to its load balancer. Only a cluster whose networking is managed by the
+// user needs it: other clusters answer for their names themselves, and so does a single node.
+func (c *hostContext) resolved(name, target string) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case !yes(c.Cluster.UserManagedNetworking):
+		return Success, "Not needed: the cluster answers for its names itself."
+	case SingleNode(c.Cluster) && !AddingHosts(c.Cluster):
+		return Success, "Not needed: a single node answers for its names itself."
+	case c.Cluster.BaseDNSDomain == "":
+		return Error, "The cluster has no base domain, so its names cannot be checked; give the base domain."
+	case c.Host.Domains == nil:
+		return Pending, "Waiting for the host to resolve the cluster's names."
+	}
+	full := domain(c.Cluster, name)
+	answer := c.answer(full)
+	if answer == nil || !hasAddress(answer) {
+		return Failure, fmt.Sprintf("The host cannot resolve %s; create a DNS record for it that leads to %s.", full, target)
+	}
+	if ip, own := c.ownAddress(answer); own {
+		return Failure, fmt.Sprintf("%s leads to %s, which is this host; let the DNS record lead to %s.", full, ip, target)
+	}
+	return Success, fmt.Sprintf("The host can resolve %s.", full)
+}
+
+// answer is the first answer for a name that says anything, else the first for it, else nil.
+func (c *hostContext) answer(name string) *models.DomainResolutionResponseDomain {
+	var found *models.DomainResolutionResponseDomain
+	for _, d := range c.Host.Domains.Resolutions {
+		if text(d.DomainName) != name {
+			continue
+		}
+		if hasAddress(d) {
+			return d
+		}
+		if found == nil {
+			found = d
+		}
+	}
+	return found
+}
+
+func hasAddress(d *models.DomainResolutionResponseDomain) bool {
+	return len(d.IPV4Addresses) > 0 || len(d.IPV6Addresses) > 0 || len(d.Cnames) > 0
+}
+
+// ownAddress tells whether an answer is an address of the host itself.
+func (c *hostContext) ownAddress(d *models.DomainResolutionResponseDomain) (netip.Addr, bool) {
+	if c.Host.Inventory == nil {
+		return netip.Addr{}, false
+	}
+	var answers []string
+	for _, a := range d.IPV4Addresses {
+		answers = append(answers, string(a))
+	}
+	for _, a := range d.IPV6Addresses {
+		answers = append(answers, string(a))
+	}
+	for _, nic := range c.Host.Inventory.Interfaces {
+		for _, p := range inventory.Addresses(nic) {
+			if slices.ContainsFunc(answers, func(s string) bool { ip, err := netip.ParseAddr(s); return err == nil && ip == p.Addr() }) {
+				return p.Addr(), true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// releaseResolved passes always: the hosts pull from the mirrors that the site has configured, and whether they can is
+// checked by pulling (container-images-available). The name of the release's original registry need not exist on the site.
+func releaseResolved(*hostContext) (Status, string) {
+	return Success, "Not needed: the release is pulled from the site's mirror, which the image check tries."
+}
+
+func dnsWildcardNotConfigured(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case c.Host.Day2():
+		return Success, day2
+	case c.Host.Domains == nil:
+		return Pending, "Waiting for the host to resolve the cluster's names."
+	}
+	stray := domain(c.Cluster, strayName)
+	absolute, relative := c.answer(stray+"."), c.answer(stray)
+	below := c.Cluster.Name + "." + c.Cluster.BaseDNSDomain
+	switch {
+	case absolute == nil || relative == nil:
+		return Pending, "Waiting for the host to resolve the cluster's names."
+	case hasAddress(absolute):
+		return Failure, fmt.Sprintf("A wildcard DNS record answers for every name below %s (with %s), which breaks the installation; remove the record *.%s.", below, answers(absolute), below)
+	case hasAddress(relative):
+		return Failure, fmt.Sprintf("The host finds names below %s that do not exist (with %s), because a search domain is added to them; remove the search domain from DHCP or the host's settings.", below, answers(relative))
+	}
+	return Success, "No wildcard DNS record answers for the cluster's names."
+}
+
+func answers(d *models.DomainResolutionResponseDomain) string {
+	var list []string
+	for _, a := range d.IPV4Addresses {
+		list = append(list, string(a))
+	}
+	for _, a := range d.IPV6Addresses {
+		list = append(list, string(a))
+	}
+	return strings.Join(append(list, d.Cnames...), ", ")
+}

@@ -1,0 +1,465 @@
+package validation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+)
+
+// The host's clock may be this far from the appliance's. A clock that is behind lets certificates look as if they were not
+// valid yet; one that is ahead is less harmful.
+const (
+	maxHostBehind = 20 * time.Minute
+	maxHostAhead  = time.Hour
+)
+
+// minDownloadRate is the rate in MB/s below which an image is as good as not available.
+const minDownloadRate = 0.001
+
+func hostMachineCIDRDefined(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case AddingHosts(c.Cluster):
+		return Success, day2
+	case yes(c.Cluster.UserManagedNetworking):
+		return Success, "Not needed with user-managed networking."
+	case len(c.Cluster.MachineNetworks) > 0:
+		return Success, "The machine network is defined."
+	}
+	return Failure, "The cluster's machine network is not defined; give the API and ingress IP addresses or choose the machine network."
+}
+
+func belongsToMachineCIDR(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case AddingHosts(c.Cluster):
+		return Success, day2
+	}
+	networks := network.MachineNetworks(c.Cluster)
+	if yes(c.Cluster.UserManagedNetworking) && !SingleNode(c.Cluster) && (!c.Host.Record.Bootstrap || len(networks) == 0) {
+		return Success, "Not needed with user-managed networking."
+	}
+	switch {
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	case len(networks) == 0:
+		return Pending, "Waiting for the cluster's machine network."
+	}
+	var missing []string
+	for _, n := range networks {
+		if _, _, ok := network.AddressIn(n, c.Host.Inventory); !ok {
+			missing = append(missing, n.String())
+		}
+	}
+	if externalLoadBalancer(c.Cluster) && len(missing) < len(networks) {
+		return Success, "The host has an address in a machine network."
+	}
+	if len(missing) > 0 {
+		return Failure, fmt.Sprintf("The host has no address in machine network %s (it is in %s); connect it to that network or choose another machine network.",
+			strings.Join(missing, ", "), join(network.Networks(c.Host.Inventory)))
+	}
+	return Success, "The host has an address in every machine network."
+}
+
+func join(list []netip.Prefix) string {
+	if len(list) == 0 {
+		return "no network"
+	}
+	parts := make([]string, len(list))
+	for i, p := range list {
+		parts[i] = p.String()
+	}
+	return strings.Join(parts, ", ")
+}
+
+func ignitionDownloadable(c *hostContext) (Status, string) {
+	switch r := c.Host.APIConnectivity; {
+	case c.Cluster == nil:
+		return Success, unbound
+	case !c.Host.Day2():
+		return Success, "Needed only for hosts that join an installed cluster."
+	case r == nil:
+		return Pending, "Waiting for the host to download its ignition config from the cluster."
+	case r.IsSuccess:
+		return Success, "The host can download its ignition config from the cluster."
+	case r.URL == "":
+		return Failure, "The host could not download its ignition config from the cluster; check that it reaches the cluster's API address."
+	default:
+		return Failure, fmt.Sprintf("The host could not download its ignition config from %s (%s); check that it reaches that address.", r.URL, oneLine(r.DownloadError))
+	}
+}
+
+func belongsToMajorityGroup(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case c.Host.Day2():
+		return Success, day2
+	case SingleNode(c.Cluster):
+		return Success, "Not needed on a single node."
+	case c.Groups == nil:
+		return Pending, "Waiting for the hosts to report whom they reach."
+	}
+	acrossRouters := yes(c.Cluster.UserManagedNetworking) || externalLoadBalancer(c.Cluster)
+	if !acrossRouters && len(c.Cluster.MachineNetworks) == 0 {
+		return Pending, "Waiting for the cluster's machine network."
+	}
+	missing := ""
+	if acrossRouters {
+		missing = c.unreachedFamily()
+	} else {
+		missing = c.unreachedNetwork()
+	}
+	switch {
+	case missing == "":
+		return Success, "The host and most of the others reach each other."
+	case c.clusterSize() < 3:
+		return Pending, "Waiting for at least three hosts."
+	}
+	return Failure, fmt.Sprintf("The host and most of the others do not reach each other in %s; check cables, VLANs, switches and firewalls between them.", missing)
+}
+
+// unreachedNetwork is the first machine network in which the host is not in the group of connected hosts.
+func (c *hostContext) unreachedNetwork() string {
+	for _, n := range network.MachineNetworks(c.Cluster) {
+		if !slices.Contains(c.Groups.MajorityGroups[n.String()], c.Host.ID()) {
+			return n.String()
+		}
+	}
+	return ""
+}
+
+// unreachedFamily is the first address family of the cluster in which no address of the host is reached by all others.
+func (c *hostContext) unreachedFamily() string {
+	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster), network.ServiceNetworks(c.Cluster)))
+	for _, s := range c.Groups.L3ConnectedAddresses[c.Host.ID()] {
+		ip, err := netip.ParseAddr(s)
+		if err != nil {
+			continue
+		}
+		if ip.Is4() {
+			v4 = false
+		} else {
+			v6 = false
+		}
+	}
+	switch {
+	case v4:
+		return "IPv4"
+	case v6:
+		return "IPv6"
+	}
+	return ""
+}
+
+// clusterSize is the number of hosts of the cluster, this one included.
+func (c *hostContext) clusterSize() int {
+	n := 1
+	for _, peer := range c.Peers {
+		if peer.ID() != c.Host.ID() {
+			n++
+		}
+	}
+	return n
+}
+
+func mtuValid(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	case c.Host.Day2():
+		return Success, day2
+	case SingleNode(c.Cluster):
+		return Success, "Not needed on a single node."
+	case c.Host.Connectivity == nil:
+		return Pending, "Waiting for the host to report whom it reaches."
+	}
+	networks := network.MachineNetworks(c.Cluster)
+	for _, remote := range c.Host.Connectivity.RemoteHosts {
+		for _, r := range remote.MtuReport {
+			if r.MtuSuccessful || !yes(c.Cluster.UserManagedNetworking) && !c.betweenMachines(networks, r) {
+				continue
+			}
+			return Failure, fmt.Sprintf("Full-size packets sent over %s do not reach %s; set the same MTU on the host, the switches and the other hosts.",
+				r.OutgoingNic, r.RemoteIPAddress)
+		}
+	}
+	return Success, "Full-size packets reach the other hosts."
+}
+
+// betweenMachines tells whether a packet goes from a machine network to a machine network.
+func (c *hostContext) betweenMachines(networks []netip.Prefix, r *models.MtuReport) bool {
+	ip, err := netip.ParseAddr(r.RemoteIPAddress)
+	if err != nil || !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
+		return false
+	}
+	i := slices.IndexFunc(c.Host.Inventory.Interfaces, func(nic *models.Interface) bool { return nic.Name == r.OutgoingNic })
+	if i < 0 {
+		return false
+	}
+	return slices.ContainsFunc(inventory.Addresses(c.Host.Inventory.Interfaces[i]), func(p netip.Prefix) bool {
+		return p.Addr().Is4() == ip.Is4() && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(p.Addr()) })
+	})
+}
+
+func validPlatformNetworkSettings(c *hostContext) (Status, string) {
+	if c.Host.Inventory == nil {
+		return Pending, waitInventory
+	}
+	if c.Host.Inventory.SystemVendor == nil {
+		return Error, "The inventory does not say what machine the host is; restart its agent."
+	}
+	product := c.Host.Inventory.SystemVendor.ProductName
+	if product == openStack && c.Cluster != nil && !yes(c.Cluster.UserManagedNetworking) {
+		return Failure, "Virtual machines of OpenStack cannot share IP addresses; choose user-managed networking or a single node."
+	}
+	return Success, fmt.Sprintf("A host of type %q can be used with the cluster's networking.", product)
+}
+
+func ntpSynced(c *hostContext) (Status, string) {
+	var names []string
+	for _, s := range c.Host.NTPSources {
+		if s.SourceState == models.SourceStateSynced {
+			return Success, fmt.Sprintf("The host's clock follows %s.", s.SourceName)
+		}
+		names = append(names, s.SourceName)
+	}
+	if len(names) > 0 {
+		return Failure, fmt.Sprintf("The host's clock follows none of its time sources (%s); give an NTP server that the host reaches.", sentenceList(names))
+	}
+	if c.Cluster == nil && (c.InfraEnv == nil || c.InfraEnv.AdditionalNtpSources == "") {
+		return Success, "No time source has been given yet."
+	}
+	return Failure, "The host has no time source; give an NTP server that it reaches, here or by DHCP."
+}
+
+func timeSynced(c *hostContext) (Status, string) {
+	if c.Host.Record.Timestamp == 0 {
+		return Pending, "Waiting for the host to report its time."
+	}
+	polled := c.Polled
+	if polled.IsZero() {
+		polled = c.Now
+	}
+	behind := polled.Sub(time.Unix(c.Host.Record.Timestamp, 0)).Round(time.Second)
+	switch {
+	case behind > maxHostBehind:
+		return Failure, fmt.Sprintf("The host's clock is %s behind this appliance's; set it, or give an NTP server to both.", behind)
+	case -behind > maxHostAhead:
+		return Failure, fmt.Sprintf("The host's clock is %s ahead of this appliance's; set it, or give an NTP server to both.", -behind)
+	}
+	return Success, "The clocks of the host and of this appliance agree."
+}
+
+func containerImagesAvailable(c *hostContext) (Status, string) {
+	var failed []string
+	for name, image := range c.Host.Images {
+		if unavailable(image) {
+			failed = append(failed, name)
+		}
+	}
+	if len(failed) == 0 {
+		return Success, "The images that the installation needs could be pulled, or pulling them was not tried yet."
+	}
+	slices.Sort(failed)
+	return Failure, fmt.Sprintf("The host could not pull %s; check the mirror registry, its certificate and the pull secret, then install again.", strings.Join(failed, ", "))
+}
+
+func unavailable(image *models.ContainerImageAvailability) bool {
+	return image.Result == models.ContainerImageAvailabilityResultFailure || image.SizeBytes > 0 && image.DownloadRate < minDownloadRate
+}
+
+// slowPeers lists the hosts of the same role to which a measurement is over its limit, at most four by name.
+func (c *hostContext) slowPeers(unit string, measure func(*models.L3Connectivity) float64, limit float64) string {
+	var found []string
+	seen := make(map[string]bool)
+	for _, remote := range c.Host.Connectivity.RemoteHosts {
+		i := slices.IndexFunc(c.Peers, func(p *inventory.Host) bool { return p.ID() == remote.HostID })
+		if i < 0 || c.Peers[i].Role() != c.Host.Role() {
+			continue
+		}
+		for _, l3 := range remote.L3Connectivity {
+			if measure(l3) > limit && !seen[l3.RemoteIPAddress] {
+				seen[l3.RemoteIPAddress] = true
+				found = append(found, fmt.Sprintf("%s at %s (%.4g %s)", c.Peers[i].Name(), l3.RemoteIPAddress, measure(l3), unit))
+			}
+		}
+	}
+	if len(found) > 4 {
+		found = append(found[:4], fmt.Sprintf("%d more", len(found)-4))
+	}
+	return strings.Join(found, ", ")
+}
+
+// betweenHosts answers the checks of latency and packet loss where nothing is to be measured.
+func (c *hostContext) betweenHosts(limit *float64) (Status, string, bool) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound, true
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory, true
+	case c.Host.Day2():
+		return Success, day2, true
+	case c.clusterSize() == 1 || limit == nil:
+		return Success, "Not needed on a single node.", true
+	case c.Host.Role() == models.HostRoleAutoAssign:
+		return Success, "Checked when the host's role is known.", true
+	case c.Host.Connectivity == nil:
+		return Pending, "Waiting for the host to report whom it reaches.", true
+	}
+	return "", "", false
+}
+
+func sufficientLatency(c *hostContext) (Status, string) {
+	limit := c.needs.NetworkLatencyThresholdMs
+	if status, message, done := c.betweenHosts(limit); done {
+		return status, message
+	}
+	slow := c.slowPeers("ms", func(l3 *models.L3Connectivity) float64 { return l3.AverageRTTMs }, *limit)
+	if slow != "" {
+		return Failure, fmt.Sprintf("Packets take longer than %.4g ms to %s; check the network between these hosts.", *limit, slow)
+	}
+	return Success, fmt.Sprintf("Packets to hosts of role %s take at most %.4g ms.", c.Host.Role(), *limit)
+}
+
+func sufficientPacketLoss(c *hostContext) (Status, string) {
+	limit := c.needs.PacketLossPercentage
+	if status, message, done := c.betweenHosts(limit); done {
+		return status, message
+	}
+	lossy := c.slowPeers("%", func(l3 *models.L3Connectivity) float64 { return l3.PacketLossPercentage }, *limit)
+	if lossy != "" {
+		return Failure, fmt.Sprintf("More than %.4g %% of the packets are lost to %s; check for two interfaces in one network, cables and switches.", *limit, lossy)
+	}
+	return Success, fmt.Sprintf("At most %.4g %% of the packets to hosts of role %s are lost.", *limit, c.Host.Role())
+}
+
+func hasDefaultRoute(c *hostContext) (Status, string) {
+	switch {
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	case slices.ContainsFunc(c.Host.Inventory.Routes, inventory.IsDefault):
+		return Success, "The host has a default route."
+	}
+	return Failure, "The host has no default route; give it a gateway by DHCP or in its network settings, even where the gateway leads nowhere."
+}
+
+func nonOverlappingSubnets(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	}
+	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster), network.ServiceNetworks(c.Cluster)))
+	type place struct {
+		network netip.Prefix
+		nic     string
+	}
+	var places []place
+	for _, nic := range c.Host.Inventory.Interfaces {
+		var own []netip.Prefix
+		for _, p := range inventory.Addresses(nic) {
+			p = p.Masked()
+			if (p.Addr().Is4() && !v4) || (p.Addr().Is6() && !v6) || slices.Contains(own, p) {
+				continue
+			}
+			own = append(own, p)
+			places = append(places, place{p, nic.Name})
+		}
+	}
+	for i, a := range places {
+		for _, b := range places[:i] {
+			if a.network.Overlaps(b.network) {
+				return Failure, fmt.Sprintf("Network %s of interface %s and %s of interface %s overlap; give each interface a network of its own or join them in a bond.",
+					b.network, b.nic, a.network, a.nic)
+			}
+		}
+	}
+	return Success, "The networks of the host's interfaces do not overlap."
+}
+
+func noIPCollisions(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case AddingHosts(c.Cluster):
+		return Success, day2
+	case c.Host.Inventory == nil || len(c.Collisions) == 0:
+		return Success, "No other machine answers for the host's addresses."
+	}
+	for _, nic := range c.Host.Inventory.Interfaces {
+		for _, p := range inventory.Addresses(nic) {
+			if macs := c.Collisions[p.Addr().String()]; len(macs) > 0 {
+				return Failure, fmt.Sprintf("Several machines answer for address %s of interface %s (MAC addresses %s); give one of them another address.",
+					p.Addr(), nic.Name, strings.Join(macs, ", "))
+			}
+		}
+	}
+	return Success, "No other machine answers for the host's addresses."
+}
+
+func noISCSINICInMachineCIDR(c *hostContext) (Status, string) {
+	switch {
+	case c.Cluster == nil:
+		return Success, unbound
+	case AddingHosts(c.Cluster) || yes(c.Cluster.Imported):
+		return Success, day2
+	case yes(c.Cluster.UserManagedNetworking) && !SingleNode(c.Cluster):
+		return Success, "Not needed with user-managed networking."
+	}
+	disk := c.Host.InstallationDisk()
+	if disk == nil || disk.DriveType != models.DriveTypeISCSI && disk.DriveType != models.DriveTypeMultipath {
+		return Success, "The installation disk is not reached over iSCSI."
+	}
+	networks := network.MachineNetworks(c.Cluster)
+	if len(networks) == 0 {
+		return Pending, "Waiting for the cluster's machine network."
+	}
+	paths := []*models.Disk{disk}
+	if disk.DriveType == models.DriveTypeMultipath {
+		paths = slices.DeleteFunc(inventory.PathsOf(disk, c.Host.Inventory), func(d *models.Disk) bool { return d.DriveType != models.DriveTypeISCSI })
+	}
+	for _, p := range paths {
+		if status, message := iscsiApart(c.Host.Inventory, p, networks); status != Success {
+			return status, message
+		}
+	}
+	return Success, "The interfaces used for iSCSI are not in the machine network."
+}
+
+func iscsiApart(inv *models.Inventory, disk *models.Disk, networks []netip.Prefix) (Status, string) {
+	if disk.Iscsi == nil {
+		return Error, fmt.Sprintf("The inventory does not say which address the host uses for iSCSI disk %s; restart its agent.", disk.Name)
+	}
+	ip, err := netip.ParseAddr(disk.Iscsi.HostIPAddress)
+	if err != nil {
+		return Error, fmt.Sprintf("The iSCSI address %q of disk %s is not an IP address; restart the host's agent.", disk.Iscsi.HostIPAddress, disk.Name)
+	}
+	for _, nic := range inv.Interfaces {
+		addresses := inventory.Addresses(nic)
+		if !slices.ContainsFunc(addresses, func(p netip.Prefix) bool { return p.Addr() == ip }) {
+			continue
+		}
+		for _, p := range addresses {
+			for _, n := range networks {
+				if n.Contains(p.Addr()) {
+					return Failure, fmt.Sprintf("Interface %s, over which disk %s is reached, is in machine network %s; use a separate interface for iSCSI.", nic.Name, disk.Name, n)
+				}
+			}
+		}
+		return Success, ""
+	}
+	return Error, fmt.Sprintf("No interface of the host has the iSCSI address %s of disk %s; restart the host's agent.", ip, disk.Name)
+}

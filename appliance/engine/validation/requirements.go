@@ -1,0 +1,188 @@
+package validation
+
+import (
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// Requirements are the minimums of hosts by role: CPU cores, memory in MiB, disk in GB (10^9 bytes), the 99th percentile
+// of disk syncs in ms, the round trip to hosts of the same role in ms and the lost packets in percent. A nil limit of
+// the network is not checked.
+type Requirements struct {
+	Master, Arbiter, Worker, SNO, EdgeWorker models.ClusterHostRequirementsDetails
+}
+
+// DefaultRequirements are the minimums of an OpenShift version ("4.17.3"). They are those that Red Hat documents for bare
+// metal; from 4.22 a single node needs 4 cores instead of 8.
+func DefaultRequirements(version string) Requirements {
+	limit := func(v float64) *float64 { return &v }
+	r := Requirements{
+		Master: models.ClusterHostRequirementsDetails{CPUCores: 4, RAMMib: 16384, DiskSizeGb: 100,
+			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(100), PacketLossPercentage: limit(0)},
+		Arbiter: models.ClusterHostRequirementsDetails{CPUCores: 2, RAMMib: 8192, DiskSizeGb: 50,
+			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(1000), PacketLossPercentage: limit(0)},
+		Worker: models.ClusterHostRequirementsDetails{CPUCores: 2, RAMMib: 8192, DiskSizeGb: 100,
+			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(1000), PacketLossPercentage: limit(10)},
+		SNO: models.ClusterHostRequirementsDetails{CPUCores: 8, RAMMib: 16384, DiskSizeGb: 100,
+			InstallationDiskSpeedThresholdMs: 10},
+		EdgeWorker: models.ClusterHostRequirementsDetails{CPUCores: 2, RAMMib: 8192, DiskSizeGb: 15,
+			InstallationDiskSpeedThresholdMs: 10},
+	}
+	if inventory.AtLeast(version, 4, 22) {
+		r.SNO.CPUCores = 4
+	}
+	return r
+}
+
+// ForHost are the minimums of a host in its role, with what the cluster's operators need on top. A host whose role is not
+// decided is judged as a worker; a host without a cluster by the least that any role needs.
+func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
+	if c == nil {
+		return r.least()
+	}
+	total := r.ForRole(h, c, h.Role())
+	for _, op := range enabledOperators(c) {
+		if op.extra != nil {
+			extra := op.extra(h, c)
+			total.CPUCores += extra.CPUCores
+			total.RAMMib += extra.RAMMib
+		}
+	}
+	return total
+}
+
+// ForRole are OpenShift's own minimums of a role.
+func (r Requirements) ForRole(h *inventory.Host, c *models.Cluster, role models.HostRole) models.ClusterHostRequirementsDetails {
+	switch {
+	case role == models.HostRoleMaster && SingleNode(c):
+		return r.SNO
+	case role == models.HostRoleMaster:
+		return r.Master
+	case role == models.HostRoleArbiter:
+		return r.Arbiter
+	case edgeWorker(h):
+		return r.EdgeWorker
+	default:
+		return r.Worker
+	}
+}
+
+func (r Requirements) least() models.ClusterHostRequirementsDetails {
+	least := r.Worker
+	least.DiskSizeGb = min(r.Master.DiskSizeGb, r.Worker.DiskSizeGb, r.Arbiter.DiskSizeGb)
+	return least
+}
+
+// minimum is the least CPU and memory that some role of the cluster accepts.
+func (r Requirements) minimum(c *models.Cluster) (cores, mib int64) {
+	master := r.Master
+	if SingleNode(c) {
+		master = r.SNO
+	}
+	return min(master.CPUCores, r.Worker.CPUCores), min(master.RAMMib, r.Worker.RAMMib)
+}
+
+// Preflight renders the minimums as GET …/preflight-requirements shows them.
+func (r Requirements) Preflight(c *models.Cluster) *models.PreflightHardwareRequirements {
+	master := r.Master
+	if SingleNode(c) {
+		master = r.SNO
+	}
+	worker := r.Worker
+	if tpmEncryption(c) {
+		master.TpmEnabledInBios = encryptedFor(c.DiskEncryption, models.HostRoleMaster)
+		worker.TpmEnabledInBios = encryptedFor(c.DiskEncryption, models.HostRoleWorker)
+	}
+	return &models.PreflightHardwareRequirements{
+		Ocp: &models.HostTypeHardwareRequirementsWrapper{
+			Master: &models.HostTypeHardwareRequirements{Quantitative: &master},
+			Worker: &models.HostTypeHardwareRequirements{Quantitative: &worker},
+		},
+		Operators: []*models.OperatorHardwareRequirements{},
+	}
+}
+
+// DiskRules are the limits that the disks of a host are judged by.
+func (r Requirements) DiskRules(h *inventory.Host, c *models.Cluster, infraEnv *models.InfraEnv) inventory.DiskRules {
+	rules := inventory.DiskRules{MinGB: r.ForHost(h, c).DiskSizeGb}
+	if c != nil {
+		rules.OpenshiftVersion = c.OpenshiftVersion
+	}
+	if rules.OpenshiftVersion == "" && infraEnv != nil {
+		rules.OpenshiftVersion = infraEnv.OpenshiftVersion
+	}
+	return rules
+}
+
+// edgeWorker tells whether a host is a data processing unit, which has a small disk.
+func edgeWorker(h *inventory.Host) bool {
+	inv := h.Inventory
+	if inv == nil || inv.CPU == nil || inv.SystemVendor == nil || inv.CPU.Architecture != "aarch64" {
+		return false
+	}
+	return strings.EqualFold(strings.ReplaceAll(inv.SystemVendor.ProductName, " ", ""), "BlueFieldSoC")
+}
+
+// SingleNode tells whether a cluster is one node.
+func SingleNode(c *models.Cluster) bool { return c != nil && c.ControlPlaneCount == 1 }
+
+// AddingHosts tells whether a cluster is installed already and only gets more hosts.
+func AddingHosts(c *models.Cluster) bool {
+	return c != nil && c.Kind != nil && *c.Kind == models.ClusterKindAddHostsCluster
+}
+
+func yes(b *bool) bool { return b != nil && *b }
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func externalLoadBalancer(c *models.Cluster) bool {
+	return c.LoadBalancer != nil && c.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
+}
+
+func encrypted(c *models.Cluster) bool {
+	if c.DiskEncryption == nil {
+		return false
+	}
+	on := text(c.DiskEncryption.EnableOn)
+	return on != "" && on != models.DiskEncryptionEnableOnNone
+}
+
+func tpmEncryption(c *models.Cluster) bool {
+	return encrypted(c) && text(c.DiskEncryption.Mode) == models.DiskEncryptionModeTpmv2
+}
+
+// TangEncryption tells whether the disks of a host of the cluster are unlocked by Tang servers.
+func TangEncryption(c *models.Cluster, role models.HostRole) bool {
+	return encrypted(c) && text(c.DiskEncryption.Mode) == models.DiskEncryptionModeTang && encryptedFor(c.DiskEncryption, role)
+}
+
+func encryptedFor(e *models.DiskEncryption, role models.HostRole) bool {
+	if text(e.EnableOn) == models.DiskEncryptionEnableOnAll {
+		return true
+	}
+	for group := range strings.SplitSeq(text(e.EnableOn), ",") {
+		switch group {
+		case models.DiskEncryptionEnableOnMasters:
+			if role == models.HostRoleMaster || role == models.HostRoleBootstrap {
+				return true
+			}
+		case models.DiskEncryptionEnableOnArbiters:
+			if role == models.HostRoleArbiter {
+				return true
+			}
+		case models.DiskEncryptionEnableOnWorkers:
+			if role == models.HostRoleWorker {
+				return true
+			}
+		}
+	}
+	return false
+}
