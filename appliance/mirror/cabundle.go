@@ -1,0 +1,66 @@
+package mirror
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+)
+
+// ParseCABundle reads CA certificates from PEM and writes them anew, each once and nothing between them: openshift-install
+// stumbles over blank lines and comments behind the last one. Errors are *InputError with name as the document.
+func ParseCABundle(name string, data []byte) ([]byte, error) {
+	return parseCABundles([]Document{{Name: name, Data: data}})
+}
+
+func parseCABundles(docs []Document) ([]byte, error) {
+	var out bytes.Buffer
+	seen := map[string]bool{}
+	for _, doc := range docs {
+		number := 0
+		for rest := doc.Data; ; {
+			var block *pem.Block
+			at := rest
+			block, rest = pem.Decode(rest)
+			if block == nil {
+				if trailing := bytes.Index(at, []byte("-----BEGIN")); trailing >= 0 {
+					return nil, &InputError{doc.Name, lineOf(doc.Data, len(doc.Data)-len(at)+trailing), "the PEM block is cut off or damaged"}
+				}
+				break
+			}
+			number++
+			where := fmt.Sprintf("PEM block %d", number)
+			if block.Type != "CERTIFICATE" {
+				return nil, &InputError{doc.Name, where, fmt.Sprintf("is a %s; only certificates belong into a CA bundle", block.Type)}
+			}
+			if err := checkCA(block.Bytes); err != "" {
+				return nil, &InputError{doc.Name, where, err}
+			}
+			if !seen[string(block.Bytes)] {
+				seen[string(block.Bytes)] = true
+				out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}))
+			}
+		}
+		if number == 0 {
+			return nil, &InputError{doc.Name, "", "holds no certificate; PEM blocks like -----BEGIN CERTIFICATE----- are expected"}
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// checkCA returns what is wrong with a certificate that is offered as a CA, or "". Certificates of version 1 can't say
+// whether they are CAs, and old roots are such.
+func checkCA(der []byte) string {
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return "is no certificate: " + err.Error()
+	}
+	if cert.Version >= 3 && !cert.IsCA {
+		return fmt.Sprintf("is the certificate of %q, not of a CA; give the certificate of the CA that signed it (%s)", cert.Subject, cert.Issuer)
+	}
+	return ""
+}
+
+func lineOf(data []byte, offset int) string {
+	return fmt.Sprintf("line %d", bytes.Count(data[:offset], []byte("\n"))+1)
+}

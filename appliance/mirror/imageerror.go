@@ -1,0 +1,211 @@
+package mirror
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// Reason classifies why an endpoint did not give an image.
+type Reason string
+
+// The reasons, and what helps.
+const (
+	ReasonUnreachable      Reason = "unreachable"       // down, wrong address, blocked on the way
+	ReasonTimeout          Reason = "timeout"           // reached or not, it did not answer in time
+	ReasonUnknownAuthority Reason = "unknown-authority" // its CA is not in the bundle
+	ReasonCertificate      Reason = "certificate"       // expired, not yet valid, another name
+	ReasonPlainHTTP        Reason = "plain-http"        // speaks HTTP where HTTPS is required
+	ReasonUnauthorized     Reason = "unauthorized"      // 401 or 403: no or wrong credentials
+	ReasonNotFound         Reason = "not-found"         // it has not got the image
+	ReasonStatus           Reason = "status"            // any other HTTP status
+	ReasonForbidden        Reason = "forbidden-by-rule" // no endpoint is allowed
+	ReasonCanceled         Reason = "canceled"          // the caller gave up
+	ReasonOther            Reason = "other"
+)
+
+// Attempt is what came of asking one endpoint.
+type Attempt struct {
+	Endpoint
+	Reason Reason
+	// Answer says in words what the endpoint answered.
+	Answer string
+	// Err is the error behind it.
+	Err error
+}
+
+// ImageError says that an image could not be had, and what each endpoint answered. Its text is one sentence.
+type ImageError struct {
+	// Image is the pull spec that was asked for.
+	Image string
+	// Attempts are in the order of the rules.
+	Attempts []Attempt
+	// Forbidden is set, and Attempts empty, if the rules leave no endpoint.
+	Forbidden string
+}
+
+func (e *ImageError) Error() string {
+	if len(e.Attempts) == 0 {
+		return fmt.Sprintf("image %s can't be pulled: %s; add a mirror to the rule", e.Image, e.Forbidden)
+	}
+	var said []string
+	for _, a := range e.Attempts {
+		said = append(said, fmt.Sprintf("%s (%s) %s", a.Ref, a.Rule, a.Answer))
+	}
+	text := fmt.Sprintf("image %s can't be pulled: %s", e.Image, strings.Join(said, "; "))
+	if advice := e.advice(); advice != "" {
+		text += "; " + advice
+	}
+	return text
+}
+
+// Unwrap gives the errors of the attempts, so that errors.Is finds a canceled context in them.
+func (e *ImageError) Unwrap() []error {
+	var errs []error
+	for _, a := range e.Attempts {
+		errs = append(errs, a.Err)
+	}
+	return errs
+}
+
+// Reason is that of the attempt to look at first: the first mirror's. (What the source answers at the end says little
+// on a sealed site.)
+func (e *ImageError) Reason() Reason {
+	if len(e.Attempts) == 0 {
+		return ReasonForbidden
+	}
+	return e.Attempts[0].Reason
+}
+
+func (e *ImageError) advice() string {
+	first := e.Attempts[0]
+	host := first.Ref.Context().RegistryStr()
+	switch first.Reason {
+	case ReasonUnreachable, ReasonTimeout:
+		return "check that " + host + " is up and can be reached from here"
+	case ReasonUnknownAuthority:
+		return "add the CA that signed the certificate of " + host + " to the mirror's CA bundle"
+	case ReasonCertificate:
+		return "give " + host + " a certificate that is valid now and for this name, and check the clocks"
+	case ReasonPlainHTTP:
+		return "give " + host + " a certificate, or set insecure = true for it in registries.conf"
+	case ReasonUnauthorized:
+		return "check the entry for " + host + " in the pull secret"
+	case ReasonNotFound:
+		return "mirror the image to " + first.Ref.Context().Name()
+	}
+	return ""
+}
+
+var (
+	errPlainHTTP = errors.New("plain HTTP is only spoken where a rule says insecure")
+	errNoBlob    = errors.New("the blob is not there")
+)
+
+func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
+	reason, answer := classify(err)
+	if reason == ReasonUnauthorized {
+		if hadCredentials {
+			answer += " to the pull secret's credentials"
+		} else {
+			answer += ", and the pull secret has no entry for it"
+		}
+	}
+	return Attempt{Endpoint: e, Reason: reason, Answer: answer, Err: err}
+}
+
+// classify sorts an error of a registry request and words it. The library returns several errors joined when it tried
+// HTTPS and then HTTP; the order of the cases makes the HTTPS one count.
+func classify(err error) (Reason, string) {
+	var status *transport.Error
+	var unknownCA x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var notTLS tls.RecordHeaderError
+	var dns *net.DNSError
+	var netErr net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return ReasonCanceled, "was not waited for"
+	case errors.As(err, &unknownCA):
+		return ReasonUnknownAuthority, "has a certificate signed by an unknown authority"
+	case errors.As(err, &hostname):
+		return ReasonCertificate, "has a certificate for another name: " + hostname.Error()
+	case errors.As(err, &invalid):
+		return ReasonCertificate, "has a certificate that is not valid: " + invalid.Error()
+	case errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch):
+		return ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required"
+	case errors.As(err, &status):
+		return classifyStatus(status)
+	case errors.Is(err, errNoBlob):
+		return ReasonNotFound, "answered that it has no such layer"
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return ReasonUnreachable, fmt.Sprintf("has a name, %s, that can't be resolved", dns.Name)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ReasonUnreachable, "refused the connection"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
+		return ReasonTimeout, "did not answer in time"
+	case errors.Is(err, errPlainHTTP):
+		return ReasonPlainHTTP, "would be spoken to in plain HTTP, which no rule allows"
+	case isDialError(err):
+		return ReasonUnreachable, "could not be reached: " + innermost(err)
+	default:
+		return ReasonOther, "failed: " + err.Error()
+	}
+}
+
+func classifyStatus(e *transport.Error) (Reason, string) {
+	said := fmt.Sprintf("answered %d %s", e.StatusCode, http.StatusText(e.StatusCode))
+	for _, d := range e.Errors {
+		said += fmt.Sprintf(" (%s)", d.Code)
+		switch d.Code {
+		case transport.ManifestUnknownErrorCode, transport.NameUnknownErrorCode, transport.BlobUnknownErrorCode:
+			return ReasonNotFound, said
+		}
+	}
+	switch e.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ReasonUnauthorized, said
+	case http.StatusNotFound:
+		return ReasonNotFound, said
+	default:
+		return ReasonStatus, said
+	}
+}
+
+func isDialError(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// innermost drops the addresses and operations that net's errors are wrapped in.
+func innermost(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// worthRetrying tells passing troubles of a connection from a registry that is not there, which is not asked again: the
+// next endpoint is.
+func worthRetrying(err error) bool {
+	var temporary interface{ Temporary() bool }
+	switch {
+	case isDialError(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return true
+	default:
+		return errors.As(err, &temporary) && temporary.Temporary()
+	}
+}

@@ -1,0 +1,182 @@
+package mirror
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+)
+
+// PullSecret holds credentials for registries, as in a Docker or podman config.json. It is an authn.Keychain. It never
+// prints what it holds.
+type PullSecret struct {
+	// entries are by registry or repository, without scheme: "quay.io", "mirror.example.com:5000/team".
+	entries map[string]authn.AuthConfig
+}
+
+// ErrNoCredentials is what Require's error is when the pull secret lacks a registry.
+var ErrNoCredentials = errors.New("no credentials")
+
+// ParsePullSecret reads {"auths":{"registry":{"auth":"base64 of user:password"}}}. The error is one sentence that shows
+// no secret. Entries without credentials (left to a credential helper) are kept, but count for nothing.
+func ParsePullSecret(text string) (*PullSecret, error) {
+	var file struct {
+		Auths map[string]*pullSecretEntry `json:"auths"`
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, errors.New(`the pull secret is empty; it must look like {"auths":{"registry":{"auth":"…"}}}`)
+	}
+	if err := json.Unmarshal([]byte(text), &file); err != nil {
+		var mismatch *json.UnmarshalTypeError
+		if errors.As(err, &mismatch) {
+			return nil, fmt.Errorf(`the pull secret has a JSON %s at %q; it must look like {"auths":{"registry":{"auth":"…"}}}`, mismatch.Value, mismatch.Field)
+		}
+		return nil, fmt.Errorf(`the pull secret is no JSON; it must look like {"auths":{"registry":{"auth":"…"}}}`)
+	}
+	if file.Auths == nil {
+		return nil, errors.New(`the pull secret has no "auths"; it must look like {"auths":{"registry":{"auth":"…"}}}`)
+	}
+	secret := &PullSecret{entries: map[string]authn.AuthConfig{}}
+	for key, entry := range file.Auths {
+		config, err := entry.config()
+		if err != nil {
+			return nil, fmt.Errorf("the pull secret's entry for %q: %w", key, err)
+		}
+		normal := normalKey(key)
+		if normal == "" {
+			return nil, fmt.Errorf("the pull secret has an entry for %q, which names no registry", key)
+		}
+		if old, taken := secret.entries[normal]; taken && usable(old) && !usable(config) {
+			continue
+		}
+		secret.entries[normal] = config
+	}
+	return secret, nil
+}
+
+type pullSecretEntry struct {
+	Auth          string `json:"auth"`
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	IdentityToken string `json:"identitytoken"`
+	RegistryToken string `json:"registrytoken"`
+}
+
+func (e *pullSecretEntry) config() (authn.AuthConfig, error) {
+	if e == nil {
+		return authn.AuthConfig{}, nil
+	}
+	config := authn.AuthConfig{Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken}
+	auth := strings.TrimSpace(e.Auth)
+	if auth == "" {
+		return config, nil
+	}
+	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(auth, "="))
+	if err != nil {
+		return authn.AuthConfig{}, errors.New("auth is no base64; it must be the base64 of user:password")
+	}
+	user, password, ok := strings.Cut(string(decoded), ":")
+	if !ok {
+		return authn.AuthConfig{}, errors.New("auth has no colon once decoded; it must be the base64 of user:password")
+	}
+	config.Username, config.Password = user, strings.TrimRight(password, "\x00")
+	return config, nil
+}
+
+// normalKey strips what old Docker files put around a registry: a scheme, /v1/ or /v2/, and the index of Docker Hub.
+func normalKey(key string) string {
+	key = strings.TrimSpace(key)
+	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
+	key = strings.TrimRight(key, "/")
+	host, path, _ := strings.Cut(key, "/")
+	if host == "index.docker.io" || host == "registry-1.docker.io" {
+		host = dockerHub
+	}
+	if path == "v1" || path == "v2" || path == "" {
+		return host
+	}
+	return host + "/" + path
+}
+
+func usable(c authn.AuthConfig) bool {
+	return c.Username != "" || c.Password != "" || c.IdentityToken != "" || c.RegistryToken != ""
+}
+
+// Has tells whether there are credentials for a registry ("host", "host:port") or repository ("host/path").
+func (s *PullSecret) Has(registry string) bool {
+	_, ok := s.lookup(registry)
+	return ok
+}
+
+// Require returns an error that wraps ErrNoCredentials and says what is there instead, if there are no credentials for
+// the registry or repository.
+func (s *PullSecret) Require(registry string) error {
+	if s.Has(registry) {
+		return nil
+	}
+	if s != nil {
+		if _, empty := s.entries[normalKey(registry)]; empty {
+			return fmt.Errorf("the pull secret's entry for %s is empty; put its auth in, a credential helper can't be asked here: %w", registry, ErrNoCredentials)
+		}
+	}
+	have := "it has none at all"
+	if registries := s.Registries(); len(registries) > 0 {
+		have = "it has " + strings.Join(registries, ", ")
+	}
+	return fmt.Errorf("the pull secret has no entry for %s (%s): %w", registry, have, ErrNoCredentials)
+}
+
+// Registries lists what there are credentials for, sorted.
+func (s *PullSecret) Registries() []string {
+	if s == nil {
+		return nil
+	}
+	var names []string
+	for key, config := range s.entries {
+		if usable(config) {
+			names = append(names, key)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Resolve is authn.Keychain: the entry of the repository itself, of the nearest namespace above it, or of the registry;
+// anonymous if there is none.
+func (s *PullSecret) Resolve(target authn.Resource) (authn.Authenticator, error) {
+	config, ok := s.lookup(target.String())
+	if !ok {
+		return authn.Anonymous, nil
+	}
+	return authn.FromConfig(config), nil
+}
+
+func (s *PullSecret) lookup(target string) (authn.AuthConfig, bool) {
+	if s == nil {
+		return authn.AuthConfig{}, false
+	}
+	for key := normalKey(target); key != ""; {
+		if config, ok := s.entries[key]; ok && usable(config) {
+			return config, true
+		}
+		slash := strings.LastIndexByte(key, '/')
+		key = key[:max(slash, 0)]
+	}
+	return authn.AuthConfig{}, false
+}
+
+// String names the registries, never the credentials.
+func (s *PullSecret) String() string {
+	return "pull secret for " + strings.Join(s.Registries(), ", ")
+}
+
+// GoString keeps %#v from printing credentials.
+func (s *PullSecret) GoString() string { return s.String() }
+
+// LogValue keeps logs free of credentials.
+func (s *PullSecret) LogValue() slog.Value { return slog.StringValue(s.String()) }

@@ -1,0 +1,254 @@
+package mirror
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/pelletier/go-toml/v2"
+)
+
+// settings are the keys of a registries.conf that say nothing about mirrors; they are passed on.
+type settings struct {
+	UnqualifiedSearch    []string          `toml:"unqualified-search-registries,omitempty"`
+	ShortNameMode        string            `toml:"short-name-mode,omitempty"`
+	CredentialHelpers    []string          `toml:"credential-helpers,omitempty"`
+	LayerStoreAuthHelper string            `toml:"additional-layer-store-auth-helper,omitempty"`
+	Aliases              map[string]string `toml:"aliases,omitempty"`
+}
+
+// confFile is a registries.conf, version 2.
+type confFile struct {
+	settings
+	Registry []confTable `toml:"registry,omitempty"`
+	// Registries is the one table of version 1.
+	Registries map[string]any `toml:"registries,omitempty"`
+}
+
+type confTable struct {
+	Prefix             string       `toml:"prefix,omitempty"`
+	Location           string       `toml:"location,omitempty"`
+	Insecure           bool         `toml:"insecure,omitempty"`
+	Blocked            bool         `toml:"blocked,omitempty"`
+	MirrorByDigestOnly bool         `toml:"mirror-by-digest-only,omitempty"`
+	PullFromMirror     string       `toml:"pull-from-mirror,omitempty"`
+	Mirror             []confMirror `toml:"mirror,omitempty"`
+}
+
+type confMirror struct {
+	Location       string `toml:"location"`
+	Insecure       bool   `toml:"insecure,omitempty"`
+	PullFromMirror string `toml:"pull-from-mirror,omitempty"`
+}
+
+// registriesConf gathers a main file and its drop-ins.
+type registriesConf struct {
+	settings settings
+	tables   []table
+}
+
+func (c *registriesConf) add(doc Document) error {
+	var file confFile
+	if err := toml.NewDecoder(bytes.NewReader(doc.Data)).DisallowUnknownFields().Decode(&file); err != nil {
+		return tomlError(doc.Name, err)
+	}
+	if file.Registries != nil {
+		return &InputError{doc.Name, "[registries]", "this is version 1 of the format, which has no mirrors; write [[registry]] tables (version 2)"}
+	}
+	var tables []table
+	for i, ct := range file.Registry {
+		t, err := ct.table(doc.Name, fmt.Sprintf("[[registry]] %d", i+1))
+		if err != nil {
+			return err
+		}
+		for _, other := range tables {
+			if other.prefix == t.prefix {
+				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
+					fmt.Sprintf("the prefix %q has a table already; only the first would count, so make one of them", t.prefix)}
+			}
+			if other.location == t.location && t.location != "" && (other.insecure != t.insecure || other.blocked != t.blocked) {
+				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
+					fmt.Sprintf("the location %q is given twice with different insecure or blocked; make them equal", t.location)}
+			}
+		}
+		tables = append(tables, t)
+	}
+	c.replace(tables)
+	c.settings.override(file.settings)
+	return nil
+}
+
+// replace puts a drop-in's tables over the earlier ones of the same prefixes.
+func (c *registriesConf) replace(tables []table) {
+	for _, t := range tables {
+		i := slices.IndexFunc(c.tables, func(old table) bool { return old.prefix == t.prefix })
+		if i < 0 {
+			c.tables = append(c.tables, t)
+		} else {
+			c.tables[i] = t
+		}
+	}
+}
+
+func (s *settings) override(by settings) {
+	if by.UnqualifiedSearch != nil {
+		s.UnqualifiedSearch = by.UnqualifiedSearch
+	}
+	if by.ShortNameMode != "" {
+		s.ShortNameMode = by.ShortNameMode
+	}
+	if by.CredentialHelpers != nil {
+		s.CredentialHelpers = by.CredentialHelpers
+	}
+	if by.LayerStoreAuthHelper != "" {
+		s.LayerStoreAuthHelper = by.LayerStoreAuthHelper
+	}
+	for alias, image := range by.Aliases {
+		if s.Aliases == nil {
+			s.Aliases = map[string]string{}
+		}
+		s.Aliases[alias] = image
+	}
+}
+
+func (ct confTable) table(document, where string) (table, error) {
+	fail := func(at, problem string, args ...any) (table, error) {
+		return table{}, &InputError{document, at, fmt.Sprintf(problem, args...)}
+	}
+	t := table{prefix: ct.Prefix, location: ct.Location, insecure: ct.Insecure, blocked: ct.Blocked, origin: document}
+	if t.prefix == "" {
+		t.prefix = t.location
+	}
+	t.prefix, t.location = strings.TrimRight(t.prefix, "/"), strings.TrimRight(t.location, "/")
+	switch {
+	case t.prefix == "":
+		return fail(where, "neither location nor prefix is set; location names the registry or repository that the table is about")
+	case t.location == "" && !strings.HasPrefix(t.prefix, "*."):
+		return fail(where, "location is missing; only a prefix like *.example.com may do without")
+	case ct.PullFromMirror != "":
+		return fail(where, "pull-from-mirror belongs into a [[registry.mirror]] table")
+	}
+	if problem := checkSource(t.prefix); problem != "" {
+		return fail(where, "prefix %q %s", t.prefix, problem)
+	}
+	if problem := checkLocation(t.location); t.location != "" && problem != "" {
+		return fail(where, "location %q %s", t.location, problem)
+	}
+	for i, cm := range ct.Mirror {
+		at := fmt.Sprintf("%s (%s), mirror %d", where, t.prefix, i+1)
+		m := mirror{location: strings.TrimRight(cm.Location, "/"), insecure: cm.Insecure, use: use(cm.PullFromMirror)}
+		switch {
+		case m.location == "":
+			return fail(at, "location is missing; it names the mirror's registry and repository")
+		case ct.MirrorByDigestOnly && cm.PullFromMirror != "":
+			return fail(at, "pull-from-mirror and the table's mirror-by-digest-only exclude each other; keep one of them")
+		}
+		if problem := checkLocation(m.location); problem != "" {
+			return fail(at, "location %q %s", m.location, problem)
+		}
+		switch m.use {
+		case useAll, useDigestOnly, useTagOnly:
+		case "":
+			m.use = useAll
+		default:
+			return fail(at, "pull-from-mirror is %q; it must be all, digest-only or tag-only", m.use)
+		}
+		if ct.MirrorByDigestOnly {
+			m.use = useDigestOnly
+		}
+		t.mirrors = append(t.mirrors, m)
+	}
+	return t, nil
+}
+
+// checkSource returns what is wrong with a prefix, or "".
+func checkSource(s string) string {
+	if host, ok := strings.CutPrefix(s, "*."); ok {
+		if strings.ContainsAny(host, "/:@*") || host == "" {
+			return "must have the form *.example.com"
+		}
+		return checkLocation(host)
+	}
+	if strings.Contains(s, "*") {
+		return "has a * that is not a whole first label; write *.example.com"
+	}
+	if _, err := name.ParseReference(s); err == nil {
+		return checkHost(s) // a repository, perhaps with a tag or digest
+	}
+	return checkLocation(s)
+}
+
+// checkLocation returns what is wrong with the name of a registry, a namespace or a repository, or "".
+func checkLocation(s string) string {
+	if scheme, _, ok := strings.Cut(s, "://"); ok {
+		return fmt.Sprintf("begins with %s://; write it without", scheme)
+	}
+	if _, err := name.NewRepository(s + "/x"); err != nil || strings.ContainsAny(s, "@ \t\r\n") {
+		return "must look like host[:port][/path], without a tag or digest"
+	}
+	return checkHost(s)
+}
+
+func checkHost(s string) string {
+	host, _, _ := strings.Cut(s, "/")
+	if strings.ContainsAny(host, ".:") || host == "localhost" {
+		return ""
+	}
+	return "must begin with a registry's host, such as quay.io or mirror.example.com:5000"
+}
+
+// tomlError words an error of the TOML decoder with its line and key.
+func tomlError(document string, err error) error {
+	var unknown *toml.StrictMissingError
+	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
+		first := unknown.Errors[0]
+		line, _ := first.Position()
+		return &InputError{document, fmt.Sprintf("line %d", line),
+			fmt.Sprintf("%s is no key of a registries.conf", strings.Join(first.Key(), "."))}
+	}
+	var bad *toml.DecodeError
+	if errors.As(err, &bad) {
+		line, column := bad.Position()
+		where := fmt.Sprintf("line %d, column %d", line, column)
+		if key := strings.Join(bad.Key(), "."); key != "" {
+			where += ", key " + key
+		}
+		return &InputError{document, where, "is not TOML that registries.conf allows: " + strings.TrimPrefix(bad.Error(), "toml: ")}
+	}
+	return &InputError{document, "", "can't be read as TOML: " + err.Error()}
+}
+
+// RegistriesConf writes the rules as a registries.conf, version 2; nil if there are none. Rules made of it lead to the
+// same endpoints.
+func (r *Rules) RegistriesConf() []byte {
+	if r == nil || len(r.tables) == 0 {
+		return nil
+	}
+	file := confFile{settings: r.settings}
+	for _, t := range r.tables {
+		ct := confTable{Prefix: t.prefix, Location: t.location, Insecure: t.insecure, Blocked: t.blocked}
+		if t.prefix == t.location {
+			ct.Prefix = ""
+		}
+		// The older key is understood by every podman and CRI-O; pull-from-mirror by those of 2022 and later.
+		ct.MirrorByDigestOnly = len(t.mirrors) > 0 &&
+			!slices.ContainsFunc(t.mirrors, func(m mirror) bool { return m.use != useDigestOnly })
+		for _, m := range t.mirrors {
+			cm := confMirror{Location: m.location, Insecure: m.insecure}
+			if !ct.MirrorByDigestOnly && m.use != useAll {
+				cm.PullFromMirror = string(m.use)
+			}
+			ct.Mirror = append(ct.Mirror, cm)
+		}
+		file.Registry = append(file.Registry, ct)
+	}
+	out, err := toml.Marshal(file)
+	if err != nil {
+		// Strings, booleans and lists of them: there is nothing that TOML could not say.
+		return nil
+	}
+	return out
+}
