@@ -156,7 +156,9 @@ func TestDiscoveryRefuses(t *testing.T) {
 		"an override that is no JSON":    {func(c *DiscoveryConfig) { c.Overrides = "{\n \"ignition\": }" }, "Ignition override: line 2, column 14: is no JSON"},
 		"an override without a version":  {func(c *DiscoveryConfig) { c.Overrides = `{"storage":{}}` }, `Ignition override: $.ignition.version: is missing`},
 		"an override of spec 2":          {func(c *DiscoveryConfig) { c.Overrides = `{"ignition":{"version":"2.2.0"}}` }, `$.ignition.version: is "2.2.0"; versions 3.0.0 to 3.6.0 can be used`},
-		"an override with a wrong type": {func(c *DiscoveryConfig) { c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","mode":"0644"}]}}` },
+		"an override with a wrong type": {func(c *DiscoveryConfig) {
+			c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","mode":"0644"}]}}`
+		},
 			"is a JSON string where a whole number is expected"},
 		"an override with a relative path": {func(c *DiscoveryConfig) {
 			c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"a"}]}}`
