@@ -1,0 +1,229 @@
+package isogen
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/cavaliercoder/go-cpio"
+	"github.com/ulikunitz/xz"
+
+	"landfall/isogen/iso9660"
+)
+
+// ErrNoPayload says that the embed area of an ISO is empty: it is as it was published.
+var ErrNoPayload = errors.New("no Ignition config is embedded in the ISO")
+
+// Bounds for what is read back, bytes.
+const (
+	maxAreaRead = 64 << 20
+	maxUnpacked = 128 << 20
+	maxXZDict   = 64 << 20 // what xz -9 uses
+)
+
+// Embedded reads back what is embedded in an ISO of size bytes, whoever made it: any number of cpio
+// archives, each gzip'ed, xz'ed or plain, with zero bytes between and after them. The last copy of
+// a path wins, as it does in the kernel. It returns ErrNoPayload if there is nothing.
+func Embedded(r io.ReaderAt, size int64) (*Payload, error) {
+	v, err := iso9660.Open(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("the ISO cannot be read: %w", err)
+	}
+	a, err := findArea(r, size, v)
+	if err != nil {
+		return nil, fmt.Errorf("the ISO %s cannot be read: %w", v.ID, err)
+	}
+	if a.length > maxAreaRead {
+		return nil, fmt.Errorf("the embed area of the ISO %s has %d bytes, more than the %d that are read", v.ID, a.length, maxAreaRead)
+	}
+	packed := make([]byte, a.length)
+	if n, err := r.ReadAt(packed, a.offset); n < len(packed) {
+		return nil, fmt.Errorf("reading the embed area of the ISO %s: %w", v.ID, err)
+	}
+	p, err := unpack(packed)
+	if err != nil && !errors.Is(err, ErrNoPayload) {
+		return nil, fmt.Errorf("the embed area of the ISO %s is damaged: %w", v.ID, err)
+	}
+	return p, err
+}
+
+// unpack reads everything that is in an embed area.
+func unpack(area []byte) (*Payload, error) {
+	files := map[string]File{}
+	budget := maxUnpacked
+	for area = bytes.TrimLeft(area, "\x00"); len(area) > 0; area = bytes.TrimLeft(area, "\x00") {
+		if bytes.HasPrefix(area, archiveMark) {
+			rest, err := unarchive(area, files)
+			if err != nil {
+				return nil, err
+			}
+			area = rest
+			continue
+		}
+		archives, rest, err := decompress(area, budget)
+		if err != nil {
+			return nil, err
+		}
+		budget -= len(archives)
+		for archives = bytes.TrimLeft(archives, "\x00"); len(archives) > 0; archives = bytes.TrimLeft(archives, "\x00") {
+			if archives, err = unarchive(archives, files); err != nil {
+				return nil, err
+			}
+		}
+		area = rest
+	}
+	if len(files) == 0 {
+		return nil, ErrNoPayload
+	}
+	p := &Payload{Ignition: files[configPath].Data}
+	delete(files, configPath)
+	for _, f := range files {
+		p.Files = append(p.Files, f)
+	}
+	slices.SortFunc(p.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return p, nil
+}
+
+// decompress undoes the first compressed stream of b and returns what follows it.
+func decompress(b []byte, limit int) (data, rest []byte, err error) {
+	switch {
+	case bytes.HasPrefix(b, []byte{0x1f, 0x8b}):
+		in := bytes.NewReader(b)
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		z.Multistream(false)
+		data, err := readLimited(z, limit)
+		return data, b[len(b)-in.Len():], err
+	case bytes.HasPrefix(b, []byte("\xfd7zXZ\x00")):
+		end, err := xzEnd(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		z, err := xz.ReaderConfig{SingleStream: true}.NewReader(bytes.NewReader(b[:end]))
+		if err != nil {
+			return nil, nil, err
+		}
+		data, err := readLimited(z, limit)
+		return data, b[end:], err
+	}
+	return nil, nil, fmt.Errorf("its contents are neither cpio nor gzip nor xz (they begin with %x)", b[:min(len(b), 6)])
+}
+
+func readLimited(r io.Reader, limit int) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err == nil && len(b) > limit {
+		err = fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+	}
+	return b, err
+}
+
+// xzEnd finds where the xz stream at the start of b ends: behind the first footer whose checksum is
+// right (The .xz File Format 1.2.1, sections 2.1.1 and 2.1.2). It refuses streams that ask for a
+// larger dictionary than xz itself ever uses.
+func xzEnd(b []byte) (int, error) {
+	const header, footer = 12, 12
+	if len(b) < header+footer {
+		return 0, io.ErrUnexpectedEOF
+	}
+	if size := xzDictionary(b[header:]); size > maxXZDict {
+		return 0, fmt.Errorf("its xz stream asks for a dictionary of %d bytes, more than the %d of xz -9", size, maxXZDict)
+	}
+	flags := b[6:8]
+	for end := header + footer; end <= len(b); end += 4 {
+		f := b[end-footer : end]
+		if f[10] == 'Y' && f[11] == 'Z' && bytes.Equal(f[8:10], flags) &&
+			crc32.ChecksumIEEE(f[4:10]) == binary.LittleEndian.Uint32(f) {
+			return end, nil
+		}
+	}
+	return 0, fmt.Errorf("its xz stream does not end: %w", io.ErrUnexpectedEOF)
+}
+
+// xzDictionary reads the dictionary size out of the first block's header (sections 3.1 and 5.3.1);
+// 0 if the header is not of the one form that matters here: a single LZMA2 filter.
+func xzDictionary(block []byte) int64 {
+	if len(block) < 8 || block[1]&0x03 != 0 {
+		return 0
+	}
+	i := 2
+	for _, present := range []byte{0x40, 0x80} { // compressed and uncompressed size
+		if block[1]&present == 0 {
+			continue
+		}
+		_, n := binary.Uvarint(block[i:])
+		if n <= 0 {
+			return 0
+		}
+		i += n
+	}
+	if len(block) < i+3 || block[i] != 0x21 || block[i+1] != 1 || block[i+2] > 40 {
+		return 0
+	}
+	bits := block[i+2]
+	return int64(2|bits&1) << (bits/2 + 11)
+}
+
+// What begins a member of a newc cpio archive, with or without checksums, and what ends an archive.
+var archiveMark = []byte("07070")
+
+const trailer = "TRAILER!!!"
+
+// unarchive reads the cpio archive at the start of b, adds its files and returns what follows it.
+func unarchive(b []byte, files map[string]File) (rest []byte, err error) {
+	in := bytes.NewReader(b)
+	archive := cpio.NewReader(in)
+	for {
+		start := len(b) - in.Len()
+		h, err := archive.Next()
+		rest := b[len(b)-in.Len():]
+		if errors.Is(err, io.EOF) && bytes.HasSuffix(b[start:len(b)-len(rest)], []byte(trailer+"\x00")) {
+			return rest, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("its cpio archive is cut short or damaged: %w", err)
+		}
+		name := strings.TrimRight(h.Name, "\x00")
+		if name == trailer {
+			return rest, nil
+		}
+		if h.Size < 0 || h.Size > int64(len(rest)) {
+			return nil, fmt.Errorf("its cpio archive is cut short in %q", name)
+		}
+		if err := readMember(archive, h, name, files); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func readMember(archive io.Reader, h *cpio.Header, name string, files map[string]File) error {
+	clean := path.Clean(name)
+	if clean == "." {
+		return nil
+	}
+	if !fs.ValidPath(clean) || strings.ContainsRune(clean, 0) {
+		return fmt.Errorf("its cpio archive has the path %q, which leads out of the root: do not use this ISO", name)
+	}
+	switch h.Mode & cpio.ModeType {
+	case cpio.ModeDir:
+		return nil
+	case cpio.ModeRegular:
+	default:
+		return fmt.Errorf("its cpio archive has %q, which is neither a file nor a directory", name)
+	}
+	data, err := io.ReadAll(archive)
+	if err != nil {
+		return fmt.Errorf("reading %s out of its cpio archive: %w", name, err)
+	}
+	files[clean] = File{Path: clean, Mode: fs.FileMode(h.Mode.Perm()), Data: data}
+	return nil
+}

@@ -1,0 +1,100 @@
+package isogen
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"sort"
+)
+
+// extent is a run of bytes of an image: a range of the base or bytes of ours.
+type extent struct {
+	start  int64  // in the image
+	length int64  // bytes
+	base   bool   // a range of the base, else data
+	from   int64  // where the range begins in the base
+	data   []byte // bytes of ours; zeros follow up to length
+}
+
+func (e extent) end() int64 { return e.start + e.length }
+
+// overlay lays patches over a base of size bytes. They are in order and do not overlap; one that
+// begins at or behind the base's end makes the image longer.
+func overlay(size int64, patches []extent) []extent {
+	var layout []extent
+	at := int64(0)
+	keep := func(to int64) {
+		if to = min(to, size); to > at {
+			layout = append(layout, extent{start: at, length: to - at, base: true, from: at})
+			at = to
+		}
+	}
+	for _, p := range patches {
+		keep(p.start)
+		layout = append(layout, p)
+		at = p.end()
+	}
+	keep(size)
+	return layout
+}
+
+// Image is a discovery image. It holds its own bytes only and may be read by any number of readers
+// at once; it never changes.
+type Image struct {
+	base    *Base
+	extents []extent
+	size    int64
+	etag    string
+	sum     *digest
+}
+
+// Full returns the image that boots from the base alone with the payload embedded. What was
+// embedded before is replaced. The error is a *TooLargeError if the payload does not fit in the
+// base's embed area.
+func (b *Base) Full(p Payload) (*Image, error) {
+	packed, err := p.pack()
+	if err != nil {
+		return nil, err
+	}
+	if size := int64(len(packed)); size > b.area.length {
+		return nil, &TooLargeError{Packed: size, Area: b.area.length}
+	}
+	return b.image([]extent{{start: b.area.offset, length: b.area.length, data: packed}}), nil
+}
+
+func (b *Base) image(patches []extent) *Image {
+	i := &Image{base: b, extents: overlay(b.size, patches), sum: newDigest()}
+	i.size = i.extents[len(i.extents)-1].end()
+	h := sha256.New()
+	fmt.Fprintf(h, "base %s\n", b.identity)
+	for _, e := range i.extents {
+		fmt.Fprintf(h, "%d %d %t %d %x\n", e.start, e.length, e.base, e.from, sha256.Sum256(e.data))
+	}
+	i.etag = `"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"`
+	return i
+}
+
+// Size returns the size in bytes.
+func (i *Image) Size() int64 { return i.size }
+
+// ETag returns a strong entity tag, quoted. It stands for the recipe: the base's identity, the
+// layout and our own bytes. Equal tags mean equal images, today and after a restart.
+func (i *Image) ETag() string { return i.etag }
+
+// SHA256 returns the digest of the whole image in hex. The first call reads the image, about a
+// second a gigabyte; others wait for it, later ones have it at once. It ends early with ctx's error.
+func (i *Image) SHA256(ctx context.Context) (string, error) {
+	return i.sum.of(ctx, func() io.ReadCloser { return i.NewReader() })
+}
+
+// NewReader returns a reader with a position of its own, at the start. It needs closing.
+// If the base was changed since it was opened, every read returns an error that says so: a mixture
+// of two files must never reach a host.
+func (i *Image) NewReader() *Reader { return &Reader{image: i, err: i.base.intact()} }
+
+// at returns the extent that holds a position inside the image.
+func (i *Image) at(pos int64) extent {
+	return i.extents[sort.Search(len(i.extents), func(n int) bool { return i.extents[n].end() > pos })]
+}

@@ -1,0 +1,289 @@
+package isogen_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen"
+	"landfall/isogen/skeleton"
+)
+
+var payload = isogen.Payload{
+	Ignition: []byte(`{"ignition":{"version":"3.1.0"}}`),
+	Files: []isogen.File{
+		{Path: "etc/coreos-firstboot-network/eth1.nmconnection", Mode: 0o600, Data: []byte("[connection]\nid=eth1\n")},
+		{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600, Data: []byte("[connection]\nid=eth0\n")},
+		{Path: "empty", Mode: 0o755, Data: []byte{}},
+	},
+}
+
+// requireRoundTrip embeds a payload, reads it back, and wants all else to be as in the base.
+func requireRoundTrip(t *testing.T, base *isogen.Base) {
+	t.Helper()
+	image, err := base.Full(payload)
+	require.NoError(t, err)
+	content := contents(t, image)
+	require.EqualValues(t, base.Size(), image.Size())
+	require.Len(t, content, int(image.Size()))
+
+	got, err := isogen.Embedded(bytes.NewReader(content), image.Size())
+	require.NoError(t, err)
+	require.Equal(t, payload.Ignition, got.Ignition)
+	require.Equal(t, []isogen.File{payload.Files[2], payload.Files[1], payload.Files[0]}, got.Files, "sorted by path")
+
+	original, err := os.ReadFile(base.Path())
+	require.NoError(t, err)
+	first, last := -1, -1
+	for i := range content {
+		if content[i] != original[i] {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	require.Less(t, int64(last-first), base.EmbedAreaSize())
+}
+
+func contents(t testing.TB, image *isogen.Image) []byte {
+	t.Helper()
+	r := image.NewReader()
+	b, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	return b
+}
+
+func full(t testing.TB, base *isogen.Base, config string) *isogen.Image {
+	t.Helper()
+	image, err := base.Full(isogen.Payload{Ignition: []byte(config)})
+	require.NoError(t, err)
+	return image
+}
+
+func TestTheSameRecipeGivesTheSameImage(t *testing.T) {
+	path := write(t, skeleton.ISO{})
+	one, two := full(t, open(t, path), "config"), full(t, open(t, path), "config")
+	require.Equal(t, one.ETag(), two.ETag())
+	require.Equal(t, contents(t, one), contents(t, two))
+	require.Regexp(t, `^"[0-9a-f]{32}"$`, one.ETag(), "a strong tag")
+
+	require.NotEqual(t, one.ETag(), full(t, open(t, path), "other").ETag(), "another payload")
+	require.NotEqual(t, one.ETag(), full(t, open(t, write(t, skeleton.ISO{VolumeID: "rhcos-1"})), "config").ETag(), "another base")
+}
+
+func TestOrderOfFilesDoesNotMatter(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{}))
+	one, err := base.Full(payload)
+	require.NoError(t, err)
+	turned := payload
+	turned.Files = []isogen.File{payload.Files[2], payload.Files[1], payload.Files[0]}
+	two, err := base.Full(turned)
+	require.NoError(t, err)
+	require.Equal(t, one.ETag(), two.ETag())
+}
+
+func TestEmbeddingReplacesWhatWasThere(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{}))
+	noise := make([]byte, 100_000)
+	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
+	require.NoError(t, err)
+	first := contents(t, full(t, base, string(noise)))
+	second := contents(t, full(t, open(t, writeBytes(t, first)), "short"))
+	require.Equal(t, contents(t, full(t, base, "short")), second)
+}
+
+func TestPayloadLargerThanTheArea(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{EmbedSize: 4096}))
+	noise := make([]byte, 5000)
+	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
+	require.NoError(t, err)
+	_, err = base.Full(isogen.Payload{Ignition: noise})
+	var large *isogen.TooLargeError
+	require.ErrorAs(t, err, &large)
+	require.EqualValues(t, 4096, large.Area)
+	require.Greater(t, large.Packed, int64(5000))
+	require.ErrorContains(t, err, "the base ISO's embed area has 4096: shorten")
+
+	_, err = base.Full(isogen.Payload{Ignition: bytes.Repeat([]byte("a"), 1<<20)})
+	require.NoError(t, err, "the packed size counts")
+}
+
+func TestBadPayload(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{}))
+	files := func(paths ...string) isogen.Payload {
+		p := isogen.Payload{Ignition: []byte("x")}
+		for _, path := range paths {
+			p.Files = append(p.Files, isogen.File{Path: path})
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		payload isogen.Payload
+		says    string
+	}{
+		"no config":                  {isogen.Payload{}, "the payload has no Ignition config"},
+		"an absolute path":           {files("/etc/x"), `"/etc/x" needs a path relative to the root`},
+		"a path out of the root":     {files("../x"), `"../x" needs a path relative`},
+		"the same path twice":        {files("a", "a"), "two files a"},
+		"the config's own path":      {files("config.ign"), "two files config.ign"},
+		"a file that is a directory": {files("a", "a/b"), "a as a file and as the directory of a/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := base.Full(c.payload)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+func TestReaderReadsAsAFileWould(t *testing.T) {
+	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
+	require.NoError(t, iotest.TestReader(image.NewReader(), contents(t, image)))
+}
+
+// TestAnyRangeIsThatOfTheWhole reads ranges in every way there is, those across the borders of the
+// embed area among them.
+func TestAnyRangeIsThatOfTheWhole(t *testing.T) {
+	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
+	whole := contents(t, image)
+	random := rand.New(rand.NewPCG(1, 2))
+	r := image.NewReader()
+	defer func() { require.NoError(t, r.Close()) }()
+	for range 400 {
+		from := random.Int64N(image.Size())
+		n := random.Int64N(image.Size() - from + 1)
+		want := whole[from : from+n]
+
+		got := make([]byte, n)
+		_, err := r.ReadAt(got, from)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got), "ReadAt %d+%d", from, n)
+
+		_, err = r.Seek(from, io.SeekStart)
+		require.NoError(t, err)
+		var b bytes.Buffer
+		k, err := r.CopyN(&b, n)
+		require.NoError(t, err)
+		require.Equal(t, n, k)
+		require.True(t, bytes.Equal(want, b.Bytes()), "CopyN %d+%d", from, n)
+		at, err := r.Seek(0, io.SeekCurrent)
+		require.NoError(t, err)
+		require.Equal(t, from+n, at)
+	}
+	_, err := r.Seek(-5, io.SeekEnd)
+	require.NoError(t, err)
+	k, err := r.CopyN(io.Discard, 6)
+	require.Equal(t, io.EOF, err)
+	require.EqualValues(t, 5, k)
+}
+
+func TestManyReadersAtOnce(t *testing.T) {
+	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
+	want := contents(t, image)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			var b bytes.Buffer
+			r := image.NewReader()
+			if _, err := r.WriteTo(&b); err != nil || !bytes.Equal(want, b.Bytes()) {
+				t.Errorf("read %d bytes: %v", b.Len(), err)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestSHA256IsThatOfTheBytes(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{}))
+	image := full(t, base, "config")
+	want := sha256.Sum256(contents(t, image))
+	for range 2 {
+		got, err := image.SHA256(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, hex.EncodeToString(want[:]), got)
+	}
+	original, err := os.ReadFile(base.Path())
+	require.NoError(t, err)
+	want = sha256.Sum256(original)
+	got, err := base.SHA256(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, hex.EncodeToString(want[:]), got)
+}
+
+func TestSHA256EndsWithItsContext(t *testing.T) {
+	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := image.SHA256(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = image.SHA256(t.Context())
+	require.NoError(t, err, "the next one starts over")
+}
+
+func TestSHA256OfManyAtOnce(t *testing.T) {
+	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
+	var wg sync.WaitGroup
+	sums := make([]string, 8)
+	for i := range sums {
+		wg.Go(func() {
+			var err error
+			if sums[i], err = image.SHA256(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range sums {
+		require.Equal(t, sums[0], s)
+	}
+}
+
+func TestABaseReplacedByRenameIsStillServed(t *testing.T) {
+	path := write(t, skeleton.ISO{})
+	image := full(t, open(t, path), "config")
+	want := contents(t, image)
+	require.NoError(t, os.Rename(write(t, skeleton.ISO{VolumeID: "rhcos-2"}), path))
+	var b bytes.Buffer
+	r := image.NewReader()
+	_, err := r.WriteTo(&b)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.True(t, bytes.Equal(want, b.Bytes()))
+}
+
+func TestABaseChangedInPlaceIsNotServed(t *testing.T) {
+	path := write(t, skeleton.ISO{})
+	image := full(t, open(t, path), "config")
+	require.NoError(t, os.Chtimes(path, time.Unix(5, 0), time.Unix(5, 0)))
+	r := image.NewReader()
+	_, err := io.ReadAll(r)
+	require.ErrorContains(t, err, path+" was changed while it is in use")
+	_, err = r.WriteTo(io.Discard)
+	require.ErrorContains(t, err, "was changed")
+	_, err = image.SHA256(t.Context())
+	require.ErrorContains(t, err, "was changed")
+}
+
+func TestABaseCutOffWhileItIsSent(t *testing.T) {
+	path := write(t, skeleton.ISO{})
+	r := full(t, open(t, path), "config").NewReader()
+	require.NoError(t, os.Truncate(path, 50_000))
+	_, err := r.WriteTo(io.Discard)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorContains(t, err, "do not change it while it is in use")
+	require.NoError(t, r.Close())
+}

@@ -1,0 +1,54 @@
+package iso9660
+
+import "encoding/binary"
+
+// maxContinuations bounds the continuation areas that one record may chain.
+const maxContinuations = 16
+
+// suspSkip reads the SP entry in the root directory's own record: how many bytes to skip at the
+// start of every system use field (SUSP 5.3).
+func suspSkip(b []byte) int {
+	if len(b) >= 7 && string(b[:2]) == "SP" && b[4] == 0xBE && b[5] == 0xEF {
+		return int(b[6])
+	}
+	return 0
+}
+
+// rockRidgeName joins the NM entries of a system use field and of its continuation areas
+// (RRIP 4.1.4, SUSP 5.1); "" if there are none.
+func (d *decoder) rockRidgeName(b []byte) (string, error) {
+	b = b[min(d.suspAt, len(b)):]
+	var name []byte
+	for range maxContinuations {
+		var ce []byte
+		for len(b) >= 4 {
+			n := int(b[2])
+			if n < 4 || n > len(b) {
+				break
+			}
+			switch string(b[:2]) {
+			case "NM":
+				if n > 5 && b[4]&^1 == 0 { // bits 1 and 2 stand for "." and ".."
+					name = append(name, b[5:n]...)
+				}
+			case "CE":
+				if n >= 28 {
+					ce = b[:n]
+				}
+			case "ST":
+				n = len(b)
+			}
+			b = b[n:]
+		}
+		if ce == nil {
+			break
+		}
+		at := int64(binary.LittleEndian.Uint32(ce[4:]))*SectorSize + int64(binary.LittleEndian.Uint32(ce[12:]))
+		size := min(int64(binary.LittleEndian.Uint32(ce[20:])), SectorSize)
+		var err error
+		if b, err = d.read(at, size, "a continuation area"); err != nil {
+			return "", err
+		}
+	}
+	return string(name), nil
+}

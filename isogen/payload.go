@@ -1,0 +1,124 @@
+package isogen
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/cavaliercoder/go-cpio"
+)
+
+// configPath is where Ignition looks for its config in the initial RAM file system.
+const configPath = "config.ign"
+
+// Payload is what an image adds to its base: files of the initial RAM file system of the live
+// system.
+type Payload struct {
+	Ignition []byte // the Ignition config, config.ign
+	Files    []File // others, in any order
+}
+
+// File is a file of a Payload.
+type File struct {
+	Path string      // relative to the root, as etc/coreos-firstboot-network/eth0.nmconnection
+	Mode fs.FileMode // permission bits; 0 stands for 0644
+	Data []byte
+}
+
+// TooLargeError says that a payload does not fit in the embed area of the base.
+type TooLargeError struct {
+	Packed int64 // bytes after compression
+	Area   int64 // bytes that the embed area has
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, the base ISO's embed area has %d: shorten the ignition override, the CA bundle or the static network configuration", e.Packed, e.Area)
+}
+
+// pack makes the archive that the kernel unpacks: a newc cpio (Linux
+// Documentation/driver-api/early-userspace/buffer-format.rst), gzip'ed. The same payload gives the
+// same bytes: neither time nor order of the files gets in.
+func (p Payload) pack() ([]byte, error) {
+	files, err := p.members()
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	archive := cpio.NewWriter(z)
+	made := map[string]bool{".": true}
+	for _, f := range files {
+		if err := makeParents(archive, made, f.Path); err != nil {
+			return nil, err
+		}
+		mode := f.Mode.Perm()
+		if mode == 0 {
+			mode = 0o644
+		}
+		if err := add(archive, &cpio.Header{Name: f.Path, Mode: cpio.ModeRegular | cpio.FileMode(mode), Links: 1}, f.Data); err != nil {
+			return nil, err
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+// members checks the payload and gives all its files, config.ign first, the others by path.
+func (p Payload) members() ([]File, error) {
+	if len(p.Ignition) == 0 {
+		return nil, fmt.Errorf("the payload has no Ignition config")
+	}
+	files := slices.SortedFunc(slices.Values(p.Files), func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	taken := map[string]bool{configPath: true}
+	for _, f := range files {
+		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsRune(f.Path, 0) {
+			return nil, fmt.Errorf("the payload's file %q needs a path relative to the root, without . and ..", f.Path)
+		}
+		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
+			if taken[dir] {
+				return nil, fmt.Errorf("the payload has %s as a file and as the directory of %s", dir, f.Path)
+			}
+		}
+		if taken[f.Path] {
+			return nil, fmt.Errorf("the payload has two files %s", f.Path)
+		}
+		taken[f.Path] = true
+	}
+	return append([]File{{Path: configPath, Mode: 0o600, Data: p.Ignition}}, files...), nil
+}
+
+// makeParents adds the directories above a path; the kernel drops a file that comes before them.
+func makeParents(archive *cpio.Writer, made map[string]bool, name string) error {
+	dir := path.Dir(name)
+	if made[dir] {
+		return nil
+	}
+	made[dir] = true
+	if err := makeParents(archive, made, dir); err != nil {
+		return err
+	}
+	return add(archive, &cpio.Header{Name: dir, Mode: cpio.ModeDir | 0o755, Links: 2}, nil)
+}
+
+func add(archive *cpio.Writer, h *cpio.Header, data []byte) error {
+	h.Size = int64(len(data))
+	if err := archive.WriteHeader(h); err != nil {
+		return fmt.Errorf("packing %s: %w", h.Name, err)
+	}
+	if _, err := archive.Write(data); err != nil {
+		return fmt.Errorf("packing %s: %w", h.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package isogen
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Reader reads an image. ReadAt may be called by several goroutines at once, the others by one.
+type Reader struct {
+	image *Image
+	err   error // why nothing can be read
+	pos   int64
+	own   *os.File // the base with a position of our own, for the system's file-to-socket copy
+}
+
+// zeros is what follows the payload in the embed area. It is only read.
+var zeros [32 << 10]byte
+
+// ReadAt implements io.ReaderAt.
+func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	if off < 0 {
+		return 0, fmt.Errorf("reading the image: the offset %d is negative", off)
+	}
+	for n < len(p) && off < r.image.size {
+		k, err := r.readExtent(p[n:], off)
+		n += k
+		off += int64(k)
+		if err != nil {
+			return n, err
+		}
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// readExtent fills p as far as the extent at off reaches.
+func (r *Reader) readExtent(p []byte, off int64) (int, error) {
+	e := r.image.at(off)
+	skip := off - e.start
+	p = p[:min(int64(len(p)), e.length-skip)]
+	if e.base {
+		n, err := r.image.base.file.ReadAt(p, e.from+skip)
+		if n == len(p) {
+			return n, nil
+		}
+		return n, r.image.base.readError(err)
+	}
+	n := 0
+	if skip < int64(len(e.data)) {
+		n = copy(p, e.data[skip:])
+	}
+	clear(p[n:])
+	return len(p), nil
+}
+
+// Read implements io.Reader.
+func (r *Reader) Read(p []byte) (int, error) {
+	if r.pos >= r.image.size {
+		return 0, io.EOF
+	}
+	n, err := r.ReadAt(p, r.pos)
+	r.pos += int64(n)
+	if n > 0 && err == io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+// Seek implements io.Seeker.
+func (r *Reader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.pos
+	case io.SeekEnd:
+		offset += r.image.size
+	case io.SeekStart:
+	default:
+		return 0, fmt.Errorf("seeking in the image: no such whence: %d", whence)
+	}
+	if offset < 0 {
+		return 0, fmt.Errorf("seeking in the image: the position %d is negative", offset)
+	}
+	r.pos = offset
+	return offset, nil
+}
+
+// WriteTo implements io.WriterTo: it copies from the position to the end, as CopyN does.
+func (r *Reader) WriteTo(w io.Writer) (int64, error) {
+	return r.CopyN(w, max(0, r.image.size-r.pos))
+}
+
+// CopyN copies n bytes from the position on, or fewer with io.EOF where the image ends. Ranges of
+// the base go to w's ReadFrom as an *io.LimitedReader over an *os.File, so if w is a TCP connection,
+// or an http.ResponseWriter over one, the kernel copies them from the page cache (sendfile).
+func (r *Reader) CopyN(w io.Writer, n int64) (written int64, err error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	for written < n {
+		if r.pos >= r.image.size {
+			return written, io.EOF
+		}
+		e := r.image.at(r.pos)
+		k, err := r.copyExtent(w, e, min(n-written, e.end()-r.pos))
+		written += k
+		r.pos += k
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// copyExtent copies n bytes from the position on, all of which lie in e.
+func (r *Reader) copyExtent(w io.Writer, e extent, n int64) (int64, error) {
+	skip := r.pos - e.start
+	if e.base {
+		return r.copyBase(w, e.from+skip, n)
+	}
+	p := zeros[:min(n, int64(len(zeros)))]
+	if skip < int64(len(e.data)) {
+		p = e.data[skip:min(skip+n, int64(len(e.data)))]
+	}
+	k, err := w.Write(p)
+	return int64(k), err
+}
+
+func (r *Reader) copyBase(w io.Writer, from, n int64) (int64, error) {
+	var src io.Reader
+	if f := r.ownFile(); f != nil {
+		if _, err := f.Seek(from, io.SeekStart); err != nil {
+			return 0, r.image.base.readError(err)
+		}
+		src = f
+	} else {
+		src = io.NewSectionReader(r.image.base.file, from, n)
+	}
+	k, err := io.Copy(w, &io.LimitedReader{R: src, N: n})
+	if err == nil && k < n {
+		err = r.image.base.readError(io.EOF)
+	}
+	return k, err
+}
+
+// ownFile opens the base once more. It returns nil if the path does not lead to the opened file any
+// more; the bytes are then read through the file that all share.
+func (r *Reader) ownFile() *os.File {
+	if r.own == nil {
+		r.own = r.image.base.reopen()
+	}
+	return r.own
+}
+
+// Close gives the reader's resources back.
+func (r *Reader) Close() error {
+	if r.own == nil {
+		return nil
+	}
+	f := r.own
+	r.own = nil
+	return f.Close()
+}
+
+func (b *Base) reopen() *os.File {
+	f, err := os.Open(b.path)
+	if err != nil {
+		return nil
+	}
+	if here, err := f.Stat(); err == nil {
+		if there, err := b.file.Stat(); err == nil && os.SameFile(here, there) {
+			return f
+		}
+	}
+	if err := f.Close(); err != nil {
+		return nil
+	}
+	return nil
+}
+
+// intact returns an error if the opened file is not what was indexed any more.
+func (b *Base) intact() error {
+	info, err := b.file.Stat()
+	if err != nil {
+		return fmt.Errorf("reading the base ISO %s: %w", b.path, err)
+	}
+	if info.Size() != b.size || !info.ModTime().Equal(b.modified) {
+		return fmt.Errorf("the base ISO %s was changed while it is in use: restart to index it anew, and replace it by renaming a new file over it", b.path)
+	}
+	return nil
+}
+
+// readError explains a failed read of the base, of which there were enough bytes when it was opened.
+func (b *Base) readError(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("reading the base ISO %s: %w: do not change it while it is in use", b.path, err)
+}
