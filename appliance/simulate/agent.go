@@ -1,0 +1,280 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+)
+
+const (
+	// registerInterval is how long the agent waits between two attempts to register (its --interval).
+	registerInterval = time.Minute
+	// incompatibleInterval is how long it waits for a service that registers it but names no runner.
+	incompatibleInterval = time.Hour
+)
+
+// Exit codes of steps that have a meaning of their own.
+const (
+	exitFailed    = -1  // the step could not be run, or its arguments made no sense
+	exitNoImage   = 2   // an image could not be pulled
+	exitLostMedia = 256 // the discovery image cannot be read any more
+	exitStopped   = 143 // the step's container was stopped
+)
+
+// FrozenError is an agent that has given up: the appliance refused it in a way after which only a reboot helps.
+type FrozenError struct{ Err error }
+
+// Error says what the refusal was.
+func (e *FrozenError) Error() string { return fmt.Sprintf("its agent froze until a reboot: %v", e.Err) }
+
+// Unwrap gives the refusal.
+func (e *FrozenError) Unwrap() error { return e.Err }
+
+// agent registers the host and runs the runner, again and again, until the host is shut down. A host that known describes goes on
+// where it was.
+func (s *system) agent(ctx context.Context, known *models.Host) error {
+	if known != nil {
+		if err := s.goOn(ctx, known); err != nil {
+			return err
+		}
+	}
+	for {
+		command, err := s.register(ctx)
+		if err != nil {
+			return err
+		}
+		if command == nil {
+			if err := s.crew.pause(ctx, incompatibleInterval); err != nil {
+				return err
+			}
+			continue
+		}
+		request, err := decodeRunner(command)
+		if err != nil {
+			again := incompatibleInterval
+			if command.RetrySeconds > 0 {
+				again = time.Duration(command.RetrySeconds) * time.Second
+			}
+			s.crew.log.Warn("the command for the next-step runner cannot be used", "host", s.machine.hostname, "error", err)
+			if err := s.crew.pause(ctx, again); err != nil {
+				return err
+			}
+			continue
+		}
+		s.upgrade(*request.AgentVersion)
+		if err := s.runner(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// goOn takes up what the host did before the crew was started again: the installer's work if it was at it, and the runner.
+func (s *system) goOn(ctx context.Context, known *models.Host) error {
+	if known.DiscoveryAgentVersion != "" {
+		s.upgrade(known.DiscoveryAgentVersion)
+	}
+	if *known.Status == models.HostStatusInstallingInProgress && known.ClusterID != nil {
+		if _, err := s.startInstaller(resumedInstallation(s.host, known), stageOf(known)); err != nil {
+			return err
+		}
+	}
+	return s.runner(ctx)
+}
+
+func decodeRunner(command *models.HostRegistrationResponseAO1NextStepRunnerCommand) (*models.NextStepCmdRequest, error) {
+	var request models.NextStepCmdRequest
+	return &request, decodeArguments("next step runner", command.Args, 1, &request)
+}
+
+// register asks to be registered until it is; nil is an appliance that names no runner. A refusal that freezes the agent is a *verdict.
+func (s *system) register(ctx context.Context) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
+	times := 1
+	if _, twice := s.fault(RegisterTwice); twice {
+		times = 2
+	}
+	var registered *models.HostRegistrationResponse
+	for times > 0 {
+		var err error
+		registered, err = s.api.register(ctx, s.ref, s.version())
+		switch status := statusOf(err); {
+		case err == nil:
+			times--
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound, status == http.StatusConflict:
+			return nil, s.freeze(err)
+		default:
+			s.crew.log.Debug("not registered", "host", s.machine.hostname, "error", err)
+			if err := s.crew.rest(ctx, registrationWait(status)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.emit(Event{Kind: EventRegistered})
+	return registered.NextStepRunnerCommand, nil
+}
+
+// registrationWait is how long the agent waits after a failed registration. No answer and 503 are tried again a few times by its HTTP
+// client, within seconds; other refusals wait for the agent's interval.
+func registrationWait(status int) time.Duration {
+	if status == 0 || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
+		return jitter(6 * time.Second)
+	}
+	return registerInterval
+}
+
+func (s *system) freeze(err error) error {
+	frozen := &FrozenError{Err: err}
+	s.emit(Event{Kind: EventFrozen, Info: err.Error()})
+	return &verdict{Err: frozen}
+}
+
+// runner polls for instructions and runs them until it is told to exit (nil), or an end (error).
+func (s *system) runner(ctx context.Context) error {
+	running, stop := context.WithCancel(ctx)
+	var steps sync.WaitGroup
+	defer func() {
+		stop()
+		steps.Wait()
+	}()
+	s.setUpgraded(false)
+	sent := &sentReplies{outputs: map[models.StepType]string{}}
+	waiting := agentBackoff()
+	for {
+		instructions, err := s.api.instructions(ctx, s.ref, s.version(), s.now())
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			sent.forget()
+			if statusOf(err) == http.StatusNotFound {
+				return s.freeze(err)
+			}
+			s.crew.log.Debug("no instructions", "host", s.machine.hostname, "error", err)
+			if err := s.crew.rest(ctx, waiting.delay()); err != nil {
+				return err
+			}
+			continue
+		}
+		waiting = agentBackoff()
+		for _, step := range instructions.Instructions {
+			steps.Go(func() { s.step(running, sent, step) })
+		}
+		if instructions.PostStepAction != nil && *instructions.PostStepAction == models.StepsPostStepActionExit {
+			if s.installing() != nil {
+				stop() // the runner does not wait for the installer's container
+			}
+			steps.Wait()
+			return context.Cause(ctx)
+		}
+		if err := s.crew.rest(ctx, jitter(time.Duration(instructions.NextInstructionSeconds)*time.Second)); err != nil {
+			return err
+		}
+		if s.isUpgraded() {
+			return nil
+		}
+	}
+}
+
+func (s *system) setUpgraded(upgraded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.upgraded = upgraded
+}
+
+func (s *system) isUpgraded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.upgraded
+}
+
+// sentReplies are the last outputs that the appliance has taken, by type of step: the same is not sent again.
+type sentReplies struct {
+	mu      sync.Mutex
+	outputs map[models.StepType]string
+}
+
+func (r *sentReplies) has(step models.StepType, output string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, sent := r.outputs[step]
+	return sent && last == output
+}
+
+func (r *sentReplies) keep(step models.StepType, output string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outputs[step] = output
+}
+
+func (r *sentReplies) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.outputs)
+}
+
+// outcome is how a step ended.
+type outcome struct {
+	output, errorText string
+	code              int64
+}
+
+func failed(code int64, err error) outcome { return outcome{errorText: err.Error(), code: code} }
+
+// answered is the outcome of a step whose output is a model of the API.
+func answered(response any) outcome {
+	output, err := json.Marshal(response)
+	if err != nil {
+		return failed(exitFailed, err)
+	}
+	return outcome{output: string(output)}
+}
+
+// step runs one step and replies.
+func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step) {
+	var out outcome
+	if s.mediaLost() {
+		out = failed(exitLostMedia, errors.New("cannot read from the media (ISO) - media was likely disconnected"))
+	} else {
+		out = s.perform(ctx, step)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText, ExitCode: out.code}
+	if reply.ExitCode == 0 && sent.has(reply.StepType, reply.Output) {
+		return
+	}
+	if err := s.api.reply(ctx, s.ref, s.version(), reply); err != nil {
+		s.crew.log.Debug("reply not taken", "host", s.machine.hostname, "step", step.StepID, "error", err)
+		return
+	}
+	s.emit(Event{Kind: EventStep, Info: string(step.StepType)})
+	if reply.ExitCode == 0 {
+		sent.keep(reply.StepType, reply.Output)
+	}
+	switch {
+	case step.StepType == models.StepTypeInventory:
+		s.loseLink("")
+	case step.StepType == models.StepTypeRebootForReclaim && reply.ExitCode == 0:
+		s.power(&reboot{into: fromImage, why: "it is reclaimed for another cluster"})
+	}
+}
+
+// mediaLost is true of a host with LostMedia from its installation on.
+func (s *system) mediaLost() bool {
+	_, lost := s.fault(LostMedia)
+	return lost && s.installing() != nil
+}
+
+func (s *system) installing() *nodeInstaller {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.installer
+}

@@ -1,0 +1,590 @@
+package simulate
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/mirror"
+	"landfall/ignition"
+)
+
+// freeAddressLimit is how many free addresses the agent reports of one network.
+const freeAddressLimit = 8000
+
+// pullRate is how fast images are pulled, in bytes a second.
+const pullRate = 120e6
+
+// logsTime is how long a host needs to gather its logs.
+const logsTime = 10 * time.Second
+
+// arguments is a model in which a step's arguments come.
+type arguments interface {
+	Validate(strfmt.Registry) error
+}
+
+// decodeArguments reads the arguments of a step as the agent does: so many of them, the first one JSON of a model that holds.
+func decodeArguments(name string, args []string, count int, into arguments) error {
+	if len(args) != count {
+		return fmt.Errorf("%s takes %d arguments, given were %d: %q", name, count, len(args), args)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(args[0]), into); err != nil {
+		return fmt.Errorf("%s cannot read its argument %q: %w", name, args[0], err)
+	}
+	if err := into.Validate(strfmt.Default); err != nil {
+		return fmt.Errorf("%s finds its argument %q wrong: %w", name, args[0], err)
+	}
+	return nil
+}
+
+// perform runs a step.
+func (s *system) perform(ctx context.Context, step *models.Step) outcome {
+	perform, known := s.steps()[step.StepType]
+	if !known {
+		return failed(exitFailed, fmt.Errorf("there is no action for a step of type %q", step.StepType))
+	}
+	return perform(ctx, step.Args)
+}
+
+func (s *system) steps() map[models.StepType]func(context.Context, []string) outcome {
+	return map[models.StepType]func(context.Context, []string) outcome{
+		models.StepTypeInventory:                  s.takeInventory,
+		models.StepTypeConnectivityCheck:          s.checkConnectivity,
+		models.StepTypeFreeNetworkAddresses:       s.findFreeAddresses,
+		models.StepTypeNtpSynchronizer:            s.synchronizeTime,
+		models.StepTypeDomainResolution:           s.resolveDomains,
+		models.StepTypeTangConnectivityCheck:      s.checkTang,
+		models.StepTypeAPIVipConnectivityCheck:    s.checkAPIVip,
+		models.StepTypeVerifyVips:                 s.verifyVips,
+		models.StepTypeDhcpLeaseAllocate:          s.allocateLeases,
+		models.StepTypeInstallationDiskSpeedCheck: s.checkDiskSpeed,
+		models.StepTypeContainerImageAvailability: s.checkImages,
+		models.StepTypeLogsGather:                 s.gatherLogs,
+		models.StepTypeInstall:                    s.install,
+		models.StepTypeStopInstallation:           s.stopInstallation,
+		models.StepTypeUpgradeAgent:               s.upgradeAgent,
+		models.StepTypeDownloadBootArtifacts:      s.downloadBootArtifacts,
+		models.StepTypeRebootForReclaim:           s.rebootForReclaim,
+	}
+}
+
+func (s *system) takeInventory(_ context.Context, args []string) outcome {
+	if err := decodeArguments("inventory", args, 1, nil); err != nil {
+		return failed(exitFailed, err)
+	}
+	if !strfmt.IsUUID(args[0]) {
+		return failed(exitFailed, fmt.Errorf("inventory takes the host's id, which is a UUID, not %q", args[0]))
+	}
+	return answered(s.machine.inventory())
+}
+
+func (s *system) checkConnectivity(_ context.Context, args []string) outcome {
+	var request models.ConnectivityCheckParams
+	if err := decodeArguments("connectivity check", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	report := models.ConnectivityReport{RemoteHosts: []*models.ConnectivityRemoteHost{}}
+	for _, remote := range request {
+		if remote.HostID != s.ref.host {
+			report.RemoteHosts = append(report.RemoteHosts, s.reach(remote))
+		}
+	}
+	slices.SortFunc(report.RemoteHosts, func(a, b *models.ConnectivityRemoteHost) int {
+		return strings.Compare(string(a.HostID), string(b.HostID))
+	})
+	return answered(report)
+}
+
+// reach tries every address of a remote host from the one linked interface.
+func (s *system) reach(remote *models.ConnectivityCheckHost) *models.ConnectivityRemoteHost {
+	reached := &models.ConnectivityRemoteHost{
+		HostID: remote.HostID, L2Connectivity: []*models.L2Connectivity{}, L3Connectivity: []*models.L3Connectivity{}, MtuReport: []*models.MtuReport{},
+	}
+	latency, slow := s.fault(HighLatency)
+	loss, _ := s.fault(PacketLoss)
+	roundTrip := 0.2 + float64(fingerprint(string(s.ref.host), string(remote.HostID))%300)/1000
+	if slow {
+		roundTrip = float64(latency.Duration) / float64(time.Millisecond)
+	}
+	outgoing := s.machine.nics[0].name
+	for _, remoteNIC := range remote.Nics {
+		for _, cidr := range remoteNIC.IPAddresses {
+			address, _, _ := strings.Cut(cidr, "/")
+			up := s.canReach(remote.HostID, address) && loss.Percent < 100
+			reached.L2Connectivity = append(reached.L2Connectivity, &models.L2Connectivity{
+				OutgoingIPAddress: s.machine.address.Addr().String(), OutgoingNic: outgoing, RemoteIPAddress: address,
+				RemoteMac: remoteNIC.Mac.String(), Successful: up,
+			})
+			l3 := &models.L3Connectivity{OutgoingNic: outgoing, RemoteIPAddress: address, Successful: up, PacketLossPercentage: 100}
+			if up {
+				l3.AverageRTTMs, l3.PacketLossPercentage = roundTrip, loss.Percent
+			}
+			reached.L3Connectivity = append(reached.L3Connectivity, l3)
+			reached.MtuReport = append(reached.MtuReport, &models.MtuReport{OutgoingNic: outgoing, RemoteIPAddress: address, MtuSuccessful: up})
+		}
+	}
+	return reached
+}
+
+// canReach is true of an address in the host's network unless this host or the remote one is isolated.
+func (s *system) canReach(remote strfmt.UUID, address string) bool {
+	if _, isolated := s.fault(Isolated); isolated {
+		return false
+	}
+	if other := s.crew.neighbour(remote); other != nil {
+		if _, isolated := other.fault(Isolated); isolated {
+			return false
+		}
+	}
+	ip, err := netip.ParseAddr(address)
+	return err == nil && s.crew.Network.Contains(ip)
+}
+
+// taken is true of the addresses of the site that answer: the gateway's and those of the crew's hosts.
+func (s *system) taken() map[netip.Addr]bool {
+	taken := map[netip.Addr]bool{s.machine.gateway: true, s.machine.address.Addr(): true}
+	s.crew.mu.Lock()
+	defer s.crew.mu.Unlock()
+	for _, h := range s.crew.hosts {
+		taken[h.machine.address.Addr()] = true
+	}
+	return taken
+}
+
+func (s *system) findFreeAddresses(_ context.Context, args []string) outcome {
+	var request models.FreeAddressesRequest
+	if err := decodeArguments("free addresses", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	found := models.FreeNetworksAddresses{}
+	taken := s.taken()
+	for _, network := range request {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil || prefix.Masked() != prefix || !prefix.Addr().Is4() {
+			return failed(exitFailed, fmt.Errorf("%q is no IPv4 network", network))
+		}
+		free := []strfmt.IPv4{}
+		for address := prefix.Addr(); prefix.Contains(address) && len(free) < freeAddressLimit; address = address.Next() {
+			if !taken[address] {
+				free = append(free, strfmt.IPv4(address.String()))
+			}
+		}
+		found = append(found, &models.FreeNetworkAddresses{Network: network, FreeAddresses: free})
+	}
+	return answered(found)
+}
+
+func (s *system) synchronizeTime(_ context.Context, args []string) outcome {
+	var request models.NtpSynchronizationRequest
+	if err := decodeArguments("ntp synchronizer", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	names := strings.FieldsFunc(swag.StringValue(request.NtpSource), func(r rune) bool { return r == ',' || r == ' ' })
+	if len(names) == 0 {
+		names = []string{s.machine.gateway.String()}
+	}
+	_, unreachable := s.fault(NoNTP)
+	response := models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{}}
+	for i, name := range names {
+		source := &models.NtpSource{SourceName: name, SourceState: models.SourceStateCombined}
+		if i == 0 {
+			source.SourceState = models.SourceStateSynced
+		}
+		if unreachable {
+			source.SourceState = models.SourceStateUnreachable
+		}
+		response.NtpSources = append(response.NtpSources, source)
+	}
+	return answered(response)
+}
+
+// resolveDomains plays the site's DNS: it knows the names that a cluster needs and every host outside the cluster, and nothing of a
+// wildcard below the cluster's own name.
+func (s *system) resolveDomains(_ context.Context, args []string) outcome {
+	var request models.DomainResolutionRequest
+	if err := decodeArguments("domain resolution", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	response := models.DomainResolutionResponse{Resolutions: []*models.DomainResolutionResponseDomain{}}
+	for _, domain := range request.Domains {
+		resolved := &models.DomainResolutionResponseDomain{
+			DomainName: domain.DomainName, IPV4Addresses: []strfmt.IPv4{}, IPV6Addresses: []strfmt.IPv6{}, Cnames: []string{},
+		}
+		if address := s.resolve(swag.StringValue(domain.DomainName)); address != "" {
+			resolved.IPV4Addresses = append(resolved.IPV4Addresses, strfmt.IPv4(address))
+		}
+		response.Resolutions = append(response.Resolutions, resolved)
+	}
+	return answered(response)
+}
+
+func (s *system) resolve(name string) string {
+	if _, dead := s.fault(NoDNS); dead || strings.HasPrefix(name, "validateNoWildcardDNS.") {
+		return ""
+	}
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	own := s.machine.address.Addr().String()
+	switch {
+	case strings.HasPrefix(name, "api.") || strings.HasPrefix(name, "api-int."):
+		return firstOf(s.vips[models.VipTypeAPI], own)
+	case strings.Contains(name, ".apps."):
+		return firstOf(s.vips[models.VipTypeIngress], own)
+	default:
+		return s.machine.gateway.String()
+	}
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (s *system) checkTang(_ context.Context, args []string) outcome {
+	var request models.TangConnectivityRequest
+	if err := decodeArguments("tang connectivity check", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	var servers []struct {
+		URL        string `json:"url"`
+		Thumbprint string `json:"thumbprint"`
+	}
+	if err := json.Unmarshal([]byte(swag.StringValue(request.TangServers)), &servers); err != nil {
+		return failed(exitFailed, fmt.Errorf("the list of tang servers cannot be read: %w", err))
+	}
+	response := models.TangConnectivityResponse{IsSuccess: true, TangServerResponse: []*models.TangServerResponse{}}
+	for _, server := range servers {
+		if server.Thumbprint == "" || server.URL == "" {
+			return failed(exitFailed, fmt.Errorf("the tang server %q has no URL or no thumbprint", server.URL))
+		}
+		response.TangServerResponse = append(response.TangServerResponse, &models.TangServerResponse{
+			TangURL: server.URL + "/adv/" + server.Thumbprint, Payload: "eyJrZXlzIjpbXX0",
+			Signatures: []*models.TangServerSignatures{{Protected: "eyJhbGciOiJFUzUxMiJ9", Signature: server.Thumbprint}},
+		})
+	}
+	return answered(response)
+}
+
+// checkAPIVip answers for the machine config server of a cluster that is being added to: it exists at this site only as an address.
+func (s *system) checkAPIVip(_ context.Context, args []string) outcome {
+	var request models.APIVipConnectivityRequest
+	if err := decodeArguments("api vip connectivity check", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	return answered(models.APIVipConnectivityResponse{IsSuccess: true, URL: swag.StringValue(request.URL), Ignition: `{"ignition":{"version":"3.2.0"}}`})
+}
+
+func (s *system) verifyVips(_ context.Context, args []string) outcome {
+	var request models.VerifyVipsRequest
+	if err := decodeArguments("vip verifier", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	taken := s.taken()
+	response := models.VerifyVipsResponse{}
+	for _, vip := range request {
+		verified := &models.VerifiedVip{Vip: vip.Vip, VipType: vip.VipType, Verification: models.NewVipVerification(models.VipVerificationSucceeded)}
+		if address, err := netip.ParseAddr(string(vip.Vip)); err != nil || taken[address] {
+			verified.Verification = models.NewVipVerification(models.VipVerificationFailed)
+		}
+		s.learnVip(vip)
+		response = append(response, verified)
+	}
+	return answered(response)
+}
+
+func (s *system) learnVip(vip *models.VerifyVip) {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	s.vips[vip.VipType] = string(vip.Vip)
+}
+
+// allocateLeases plays the site's DHCP server: a MAC always gets the same address, near the end of the network.
+func (s *system) allocateLeases(_ context.Context, args []string) outcome {
+	var request models.DhcpAllocationRequest
+	if err := decodeArguments("dhcp leases", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	if !slices.ContainsFunc(s.machine.nics, func(n nic) bool { return n.name == *request.Interface && n.linked }) {
+		return failed(exitFailed, fmt.Errorf("the host has no linked interface %q", *request.Interface))
+	}
+	api, ingress := s.lease(request.APIVipMac.String(), 1), s.lease(request.IngressVipMac.String(), 2)
+	return answered(models.DhcpAllocationResponse{
+		APIVipAddress: &api, IngressVipAddress: &ingress,
+		APIVipLease: leaseText("api", api), IngressVipLease: leaseText("ingress", ingress),
+	})
+}
+
+func (s *system) lease(mac string, fallback int) strfmt.IPv4 {
+	end := s.crew.Network.Masked().Addr().As4()
+	size := uint64(1) << (32 - s.crew.Network.Bits())
+	offset := size - 2 - 2*(fingerprint(mac)%8) - uint64(fallback)%2
+	value := uint64(end[0])<<24 | uint64(end[1])<<16 | uint64(end[2])<<8 | uint64(end[3])
+	value += offset
+	return strfmt.IPv4(netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}).String())
+}
+
+// leaseText is a lease in the form of dhclient's lease file.
+func leaseText(name string, address strfmt.IPv4) string {
+	return fmt.Sprintf("lease {\n  interface %q;\n  fixed-address %s;\n}\n", name, address)
+}
+
+func (s *system) checkDiskSpeed(ctx context.Context, args []string) outcome {
+	var request models.DiskSpeedCheckRequest
+	if err := decodeArguments("disk performance", args, 2, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	if _, err := strconv.ParseFloat(args[1], 64); err != nil {
+		return failed(exitFailed, fmt.Errorf("disk performance takes a time-out in seconds, not %q", args[1]))
+	}
+	response := models.DiskSpeedCheckResponse{Path: *request.Path, IoSyncDuration: ordinarySync}
+	if _, exists := s.machine.disk(*request.Path); !exists {
+		return outcome{output: answered(models.DiskSpeedCheckResponse{Path: *request.Path}).output, errorText: "the host has no disk " + *request.Path, code: exitFailed}
+	}
+	if _, slow := s.fault(SlowDisk); slow {
+		response.IoSyncDuration = slowSyncMillis
+	}
+	if err := s.crew.pause(ctx, 20*time.Second); err != nil {
+		return failed(exitFailed, err)
+	}
+	return answered(response)
+}
+
+func (s *system) gatherLogs(ctx context.Context, args []string) outcome {
+	var request models.LogsGatherCmdRequest
+	if err := decodeArguments("logs gather", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	if err := s.sendLogs(ctx, *request.ClusterID); err != nil {
+		return failed(exitFailed, err)
+	}
+	return outcome{}
+}
+
+// sendLogs gathers the host's logs and uploads them, reporting how far it is.
+func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
+	report := func(state models.LogsState) {
+		if err := s.api.hostLogsProgress(ctx, s.ref, state); err != nil {
+			s.crew.log.Debug("state of the logs not taken", "host", s.machine.hostname, "error", err)
+		}
+	}
+	report(models.LogsStateRequested)
+	if err := s.crew.pause(ctx, logsTime); err != nil {
+		return err
+	}
+	report(models.LogsStateCollecting)
+	folder := "logs_host_" + string(s.ref.host) + "/"
+	archive, err := archiveLogs(s.crew.Clock.Now(), map[string]string{
+		folder + "agent.logs":     fmt.Sprintf("%s agent %s of %s\n", s.now().UTC().Format(time.RFC3339), s.version(), s.machine.hostname),
+		folder + "installer.logs": fmt.Sprintf("%s installation of %s for cluster %s\n", s.now().UTC().Format(time.RFC3339), s.machine.hostname, cluster),
+		folder + "mount.logs":     "sr0 /run/media/iso\n",
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.crew.insist(ctx, func() error { return s.api.uploadLogs(ctx, cluster, &s.ref, archive) }); err != nil {
+		return err
+	}
+	report(models.LogsStateCompleted)
+	return nil
+}
+
+// archiveLogs packs files into a tar.gz.
+func archiveLogs(at time.Time, files map[string]string) ([]byte, error) {
+	var packed bytes.Buffer
+	compressed := gzip.NewWriter(&packed)
+	archive := tar.NewWriter(compressed)
+	for name, text := range files {
+		header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), ModTime: at, Typeflag: tar.TypeReg}
+		if err := archive.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("pack the logs: %w", err)
+		}
+		if _, err := archive.Write([]byte(text)); err != nil {
+			return nil, fmt.Errorf("pack the logs: %w", err)
+		}
+	}
+	if err := errors.Join(archive.Close(), compressed.Close()); err != nil {
+		return nil, fmt.Errorf("pack the logs: %w", err)
+	}
+	return packed.Bytes(), nil
+}
+
+func (s *system) upgradeAgent(ctx context.Context, args []string) outcome {
+	var request models.UpgradeAgentRequest
+	if err := decodeArguments("upgrade agent", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	response := models.UpgradeAgentResponse{AgentImage: request.AgentImage, Result: models.UpgradeAgentResultSuccess}
+	if _, err := s.pull(ctx, request.AgentImage); err != nil {
+		response.Result = models.UpgradeAgentResultFailure
+		return answered(response)
+	}
+	s.upgrade(request.AgentImage)
+	s.setUpgraded(true)
+	return answered(response)
+}
+
+func (s *system) downloadBootArtifacts(ctx context.Context, args []string) outcome {
+	var request models.DownloadBootArtifactsRequest
+	if err := decodeArguments("download boot artifacts", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	for _, address := range []*string{request.KernelURL, request.InitrdURL, request.RootfsURL} {
+		if err := s.crew.insist(ctx, func() error { return s.fetch(ctx, *address) }); err != nil {
+			return failed(exitFailed, err)
+		}
+	}
+	return outcome{output: "Successfully downloaded boot artifacts"}
+}
+
+// fetch downloads a file and throws it away.
+func (s *system) fetch(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	response, err := s.api.http.Do(request)
+	if err != nil {
+		return &RequestError{Operation: "download " + address, Err: err}
+	}
+	if response.StatusCode != http.StatusOK {
+		err := errors.Join(fmt.Errorf("the answer was %s", response.Status), response.Body.Close())
+		return &RequestError{Operation: "download " + address, Status: response.StatusCode, Err: err}
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return &RequestError{Operation: "download " + address, Err: err}
+	}
+	return nil
+}
+
+func (s *system) rebootForReclaim(_ context.Context, args []string) outcome {
+	var request models.RebootForReclaimRequest
+	if err := decodeArguments("reboot for reclaim", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	return outcome{}
+}
+
+// checkImages pulls each image and reports how that went, as podman on the host would: by the registries.conf of the discovery config.
+func (s *system) checkImages(ctx context.Context, args []string) outcome {
+	var request models.ContainerImageAvailabilityRequest
+	if err := decodeArguments("image availability", args, 1, &request); err != nil {
+		return failed(exitFailed, err)
+	}
+	response := models.ContainerImageAvailabilityResponse{Images: []*models.ContainerImageAvailability{}}
+	var code int64
+	for _, image := range request.Images {
+		checked := &models.ContainerImageAvailability{Name: image, Result: models.ContainerImageAvailabilityResultFailure}
+		response.Images = append(response.Images, checked)
+		size, err := s.pull(ctx, image)
+		if err != nil {
+			s.crew.log.Warn("image not available", "host", s.machine.hostname, "image", image, "error", err)
+			code = exitNoImage
+			continue
+		}
+		seconds := max(float64(size)/pullRate, 0.1)
+		checked.Result = models.ContainerImageAvailabilityResultSuccess
+		checked.SizeBytes, checked.Time, checked.DownloadRate = float64(size), seconds, float64(size)/1e6/seconds
+	}
+	out := answered(response)
+	out.code = code
+	return out
+}
+
+// pull asks for an image's manifest as podman would, at each place that the host's registries.conf leads to, and returns the image's
+// size in bytes. The layers are not fetched.
+func (s *system) pull(ctx context.Context, image string) (int64, error) {
+	if _, none := s.fault(NoImage); none {
+		return 0, fmt.Errorf("image %s is not available (fault no-image)", image)
+	}
+	reference, err := name.ParseReference(image)
+	if err != nil {
+		return 0, fmt.Errorf("image %q is no pull spec: %w", image, err)
+	}
+	registries, err := s.registries()
+	if err != nil {
+		return 0, err
+	}
+	failures := []error{fmt.Errorf("image %s is not available", image)}
+	for _, endpoint := range registries.rules.Endpoints(reference) {
+		options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(registries.transport)}
+		if registries.credentials != nil {
+			options = append(options, remote.WithAuthFromKeychain(registries.credentials))
+		}
+		found, err := remote.Get(endpoint.Ref, options...)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s (%s): %w", endpoint.Ref, endpoint.Rule, err))
+			continue
+		}
+		return imageSize(found), nil
+	}
+	return 0, errors.Join(failures...)
+}
+
+// imageSize is the size of all that a manifest names; what is no image's manifest counts with its own size.
+func imageSize(found *remote.Descriptor) int64 {
+	var manifest struct {
+		Config struct{ Size int64 }
+		Layers []struct{ Size int64 }
+	}
+	size := found.Size
+	if err := json.Unmarshal(found.Manifest, &manifest); err != nil {
+		return size
+	}
+	size += manifest.Config.Size
+	for _, layer := range manifest.Layers {
+		size += layer.Size
+	}
+	return size
+}
+
+// registries is how a host reaches registries, out of its discovery config.
+type registries struct {
+	rules       *mirror.Rules
+	credentials *mirror.PullSecret
+	transport   http.RoundTripper
+}
+
+func (s *system) registries() (*registries, error) {
+	config := s.media.config
+	var documents mirror.Sources
+	if len(config.RegistriesConf) > 0 {
+		documents.RegistriesConf = []mirror.Document{{Name: ignition.RegistriesConfPath, Data: config.RegistriesConf}}
+	}
+	found := &registries{}
+	var err error
+	if found.rules, err = mirror.Parse(documents); err != nil {
+		return nil, err
+	}
+	if len(config.PullSecret) > 0 {
+		if found.credentials, err = mirror.ParsePullSecret(string(config.PullSecret)); err != nil {
+			return nil, err
+		}
+	}
+	found.transport, err = newTransport(s.crew.transport, string(config.TrustBundle))
+	return found, err
+}

@@ -1,0 +1,608 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"go.yaml.in/yaml/v3"
+)
+
+// How long a node needs, at speed 1 and counted from the moment it was seen to restart, until it has fetched its configuration, has
+// joined, and is ready; and how long a cluster's operators need.
+const (
+	ignitionTime    = 30 * time.Second
+	configuredTime  = bootTime
+	joinedTime      = bootTime + time.Minute
+	readyTime       = bootTime + 2*time.Minute
+	operatorSteps   = 5
+	operatorStep    = 45 * time.Second
+	watchInterval   = 10 * time.Second
+	reportInterval  = 30 * time.Second
+	failureGrace    = 3 * time.Minute // for the logs of hosts that failed to arrive
+	endGrace        = 5 * time.Minute // for a cluster to go on without the hosts that are gone
+	certificateLife = 2 * 365 * 24 * time.Hour
+)
+
+// The operators that every cluster's controller reports.
+const (
+	consoleOperator = "console"
+	clusterVersion  = "cvo"
+)
+
+// cluster is the crew's share of a cluster that is being installed. It watches the cluster in the API and, if the cluster's bootstrap
+// host is of this crew, speaks for the nodes (as the bootstrap and then the controller do) and finishes the installation. It holds
+// nothing that it could not find in the API again, so a crew that was started anew goes on.
+type cluster struct {
+	crew *Crew
+	id   strfmt.UUID
+	api  *connection
+
+	// controllerUp is closed when the controller runs: once a control plane node has joined.
+	controllerUp chan struct{}
+	runs         bool
+
+	// restarted says when each host was seen to have restarted into its disk, failedAt since when it is in error.
+	restarted map[strfmt.UUID]time.Time
+	failedAt  map[strfmt.UUID]time.Time
+	// idleSince is when the crew had no host left that is not done.
+	idleSince time.Time
+	missing   int
+
+	finalizing sync.WaitGroup
+	finisher   context.CancelFunc
+	finished   chan struct{}
+}
+
+// watch starts following a cluster, if the crew does not already.
+func (c *Crew) watch(id strfmt.UUID, api *connection) *cluster {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, watched := c.clusters[id]; watched {
+		return known
+	}
+	cl := &cluster{
+		crew: c, id: id, api: api, controllerUp: make(chan struct{}),
+		restarted: map[strfmt.UUID]time.Time{}, failedAt: map[strfmt.UUID]time.Time{},
+	}
+	c.clusters[id] = cl
+	c.controllers.Go(func() { cl.run(c.life) })
+	return cl
+}
+
+func (c *Crew) unwatch(cl *cluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.clusters, cl.id)
+}
+
+// run follows the cluster until nothing is left to be done for it.
+func (cl *cluster) run(ctx context.Context) {
+	defer cl.crew.unwatch(cl)
+	defer cl.finalizing.Wait()
+	defer cl.stopFinalizing()
+	for !cl.tick(ctx) {
+		if cl.crew.rest(ctx, watchInterval) != nil {
+			return
+		}
+	}
+}
+
+// tick looks at the cluster once, and is true when that was the last time.
+func (cl *cluster) tick(ctx context.Context) bool {
+	state, err := cl.api.cluster(ctx, cl.id, true)
+	if err != nil {
+		return cl.lost(err)
+	}
+	cl.missing = 0
+	if cl.leads(state) {
+		cl.speakForNodes(ctx, state)
+		cl.finalizeOnce(ctx, state)
+	}
+	for _, h := range state.Hosts {
+		if h.ID == nil {
+			continue
+		}
+		if ours := cl.crew.neighbour(*h.ID); ours != nil {
+			if order := cl.judge(state, h, ours); order != nil {
+				ours.order(order)
+			}
+		}
+	}
+	return cl.over(state)
+}
+
+// lost deals with a cluster that could not be read: only one that the appliance keeps not knowing is given up.
+func (cl *cluster) lost(err error) bool {
+	cl.crew.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
+	if statusOf(err) != http.StatusNotFound {
+		return false
+	}
+	cl.missing++
+	if cl.missing < missingRetries {
+		return false
+	}
+	cl.crew.mu.Lock()
+	defer cl.crew.mu.Unlock()
+	for _, h := range cl.crew.hosts {
+		if h.isUpFromDisk() {
+			h.order(&verdict{Err: fmt.Errorf("its cluster %s is gone: %w", cl.id, err)})
+		}
+	}
+	return true
+}
+
+// leads is true if this crew speaks for the cluster's nodes: it has the bootstrap host, on which the controller starts.
+func (cl *cluster) leads(state *models.Cluster) bool {
+	for _, h := range state.Hosts {
+		if h.Bootstrap && h.ID != nil {
+			return cl.crew.neighbour(*h.ID) != nil
+		}
+	}
+	return false
+}
+
+// judge says what the cluster's state means for a host of the crew: an order, or nil while there is none.
+func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) error {
+	status, clusterStatus := swag.StringValue(h.Status), swag.StringValue(state.Status)
+	onDisk := ours.isUpFromDisk()
+	if status != models.HostStatusError && clusterStatus != models.ClusterStatusError {
+		delete(cl.failedAt, *h.ID)
+	}
+	switch status {
+	case models.HostStatusAddedToExistingCluster:
+		return &verdict{}
+	case models.HostStatusInstalled:
+		if clusterStatus == models.ClusterStatusInstalled || clusterStatus == models.ClusterStatusAddingHosts {
+			return &verdict{}
+		}
+	case models.HostStatusResettingPendingUserAction, models.HostStatusUnbindingPendingUserAction:
+		return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
+	case models.HostStatusResetting, models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient,
+		models.HostStatusPendingForInput, models.HostStatusDisconnected:
+		if onDisk {
+			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
+		}
+	}
+	if cl.crew.KeepFailed {
+		return nil
+	}
+	if fault, has := ours.fault(FailAt); has && onDisk && isAfterReboot(fault.Stage) && fault.Stage != models.HostStageRebooting && cl.stuckAt(h, fault.Stage) {
+		return &verdict{Err: fmt.Errorf("the node never reached the stage %q (fault fail-at)", fault.Stage)}
+	}
+	return cl.judgeFailure(state, h)
+}
+
+// judgeFailure gives up a host that is in error, or whose cluster is, after the time that its logs need.
+func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host) error {
+	var why error
+	switch {
+	case swag.StringValue(h.Status) == models.HostStatusError:
+		why = fmt.Errorf("its installation failed: %s", swag.StringValue(h.StatusInfo))
+	case swag.StringValue(state.Status) == models.ClusterStatusError:
+		why = fmt.Errorf("its cluster's installation failed: %s", swag.StringValue(state.StatusInfo))
+	default:
+		return nil
+	}
+	since, known := cl.failedAt[*h.ID]
+	if !known {
+		cl.failedAt[*h.ID] = cl.crew.Clock.Now()
+		return nil
+	}
+	if cl.crew.Clock.Since(since) < cl.crew.scaled(failureGrace) {
+		return nil
+	}
+	return &verdict{Err: why}
+}
+
+// over is true when nothing is left to be watched.
+func (cl *cluster) over(state *models.Cluster) bool {
+	switch swag.StringValue(state.Status) {
+	case models.ClusterStatusInstalled:
+		return !cl.isFinalizing()
+	case models.ClusterStatusError, models.ClusterStatusCancelled:
+		cl.stopFinalizing()
+	}
+	cl.crew.mu.Lock()
+	pending := cl.crew.pending
+	cl.crew.mu.Unlock()
+	now := cl.crew.Clock.Now()
+	if pending > 0 || cl.isFinalizing() {
+		cl.idleSince = now
+		return false
+	}
+	return now.Sub(cl.idleSince) >= cl.crew.scaled(endGrace)
+}
+
+// speakForNodes reports what nodes that are up from their disks have reached since they were seen to restart. First the bootstrap does
+// so, then the controller; they report the same stages.
+func (cl *cluster) speakForNodes(ctx context.Context, state *models.Cluster) {
+	if swag.StringValue(state.Kind) == models.ClusterKindAddHostsCluster {
+		return
+	}
+	single := countMasters(state) == 1
+	for _, h := range state.Hosts {
+		if h.ID == nil {
+			continue
+		}
+		if !isAfterReboot(stageOf(h)) {
+			delete(cl.restarted, *h.ID)
+			continue
+		}
+		cl.speakFor(ctx, h, single)
+		if stage := stageOf(h); h.Role != models.HostRoleWorker && (stage == models.HostStageJoined || stage == models.HostStageDone) && !cl.runs {
+			cl.runs = true
+			close(cl.controllerUp)
+		}
+	}
+}
+
+func countMasters(state *models.Cluster) int {
+	masters := 0
+	for _, h := range state.Hosts {
+		if h.Role == models.HostRoleMaster || h.Bootstrap {
+			masters++
+		}
+	}
+	return masters
+}
+
+// speakFor reports the stages that one node has reached by now.
+func (cl *cluster) speakFor(ctx context.Context, h *models.Host, single bool) {
+	switch swag.StringValue(h.Status) {
+	case models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction, models.HostStatusInstalling:
+	default:
+		return
+	}
+	ours := cl.crew.neighbour(*h.ID)
+	if ours != nil && !ours.isUpFromDisk() {
+		return
+	}
+	for {
+		next := cl.nextStage(h, single)
+		if next == "" {
+			return
+		}
+		if fault, has := failAt(ours); has && fault.Stage == next {
+			return
+		}
+		if err := cl.api.progress(ctx, hostRef{infraEnv: h.InfraEnvID, host: *h.ID}, next, ""); err != nil {
+			cl.crew.log.Debug("stage not taken", "host", h.RequestedHostname, "stage", string(next), "error", err)
+			return
+		}
+		h.Progress.CurrentStage = next
+		cl.tell(h, ours, next)
+	}
+}
+
+func failAt(ours *host) (Fault, bool) {
+	if ours == nil {
+		return Fault{}, false
+	}
+	return ours.fault(FailAt)
+}
+
+// tell sends the event of a stage that was reported for a node; a node of another crew has only its id.
+func (cl *cluster) tell(h *models.Host, ours *host, stage models.HostStage) {
+	event := Event{Kind: EventStage, ClusterID: cl.id, Stage: stage, HostID: *h.ID, Hostname: h.RequestedHostname}
+	if ours != nil {
+		ours.emit(event)
+		return
+	}
+	cl.crew.emit(event)
+}
+
+// nextStage is the stage that comes after the node's present one, if it is time for it.
+func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
+	stage := stageOf(h)
+	seen, known := cl.restarted[*h.ID]
+	if !known {
+		// A node that was further on when the crew was started anew counts from where it was.
+		seen = cl.crew.Clock.Now().Add(-cl.crew.scaled(reachedAfter(stage)))
+		cl.restarted[*h.ID] = seen
+	}
+	type step struct {
+		stage models.HostStage
+		after time.Duration
+	}
+	var next step
+	switch {
+	case stage == models.HostStageRebooting && single:
+		next = step{models.HostStageJoined, joinedTime}
+	case stage == models.HostStageRebooting && h.Role == models.HostRoleWorker:
+		next = step{models.HostStageWaitingForIgnition, ignitionTime}
+	case stage == models.HostStageRebooting, stage == models.HostStageWaitingForIgnition:
+		next = step{models.HostStageConfiguring, configuredTime}
+	case stage == models.HostStageConfiguring:
+		next = step{models.HostStageJoined, joinedTime}
+	case stage == models.HostStageJoined && (cl.runs || single):
+		next = step{models.HostStageDone, readyTime}
+	default:
+		return ""
+	}
+	if cl.crew.Clock.Since(seen) < cl.crew.scaled(next.after) {
+		return ""
+	}
+	return next.stage
+}
+
+// reachedAfter is how long after its restart a node reaches a stage.
+func reachedAfter(stage models.HostStage) time.Duration {
+	switch stage {
+	case models.HostStageWaitingForIgnition:
+		return ignitionTime
+	case models.HostStageConfiguring:
+		return configuredTime
+	case models.HostStageJoined:
+		return joinedTime
+	case models.HostStageDone:
+		return readyTime
+	}
+	return 0
+}
+
+// stuckAt is true of a node that should have reached the stage by now but has not.
+func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
+	seen, known := cl.restarted[*h.ID]
+	return known && cl.crew.Clock.Since(seen) > cl.crew.scaled(reachedAfter(stage)+failureGrace)
+}
+
+// finalizeOnce lets the controller finish the installation as soon as the cluster is finalizing.
+func (cl *cluster) finalizeOnce(ctx context.Context, state *models.Cluster) {
+	if swag.StringValue(state.Status) != models.ClusterStatusFinalizing || cl.isFinalizing() {
+		return
+	}
+	ctx, cl.finisher = context.WithCancel(ctx)
+	cl.finished = make(chan struct{})
+	done := cl.finished
+	cl.finalizing.Go(func() {
+		defer close(done)
+		c := &controller{cluster: cl, version: state.OpenshiftVersion}
+		if state.Progress != nil {
+			c.reached = state.Progress.FinalizingStage
+		}
+		c.finish(ctx)
+	})
+}
+
+func (cl *cluster) isFinalizing() bool {
+	if cl.finished == nil {
+		return false
+	}
+	select {
+	case <-cl.finished:
+		return false
+	default:
+		return true
+	}
+}
+
+func (cl *cluster) stopFinalizing() {
+	if cl.finisher != nil {
+		cl.finisher()
+	}
+}
+
+// controller is what the controller in the cluster does from the moment that the cluster is finalizing.
+type controller struct {
+	*cluster
+	version string
+	// reached is the finalizing stage from which to go on.
+	reached models.FinalizingStage
+}
+
+func finalizingStages() []models.FinalizingStage {
+	return []models.FinalizingStage{
+		models.FinalizingStageWaitingForClusterOperators, models.FinalizingStageAddingRouterCa,
+		models.FinalizingStageWaitingForOlmOperatorsCsvInitialization, models.FinalizingStageApplyingOlmManifests,
+		models.FinalizingStageWaitingForOlmOperatorsCsv, models.FinalizingStageDone,
+	}
+}
+
+// finish brings the cluster to its end and reports it, good or bad. What it reports is repeated until it is taken.
+func (c *controller) finish(ctx context.Context) {
+	completion := &models.CompletionParams{IsSuccess: swag.Bool(true)}
+	if err := c.postInstall(ctx); err != nil {
+		completion.IsSuccess, completion.ErrorInfo = swag.Bool(false), err.Error()
+	}
+	if ctx.Err() != nil || c.forever(ctx, func() error { return c.api.completeInstallation(ctx, c.id, completion) }) != nil {
+		return
+	}
+	c.crew.emit(Event{Kind: EventCompleted, ClusterID: c.id, Info: completion.ErrorInfo})
+	if err := c.sendLogs(ctx); err != nil && ctx.Err() == nil {
+		c.crew.log.Warn("the controller's logs were not taken", "cluster_id", string(c.id), "error", err)
+	}
+}
+
+func (c *controller) postInstall(ctx context.Context) error {
+	if err := c.checkKubeconfig(ctx); err != nil {
+		return err
+	}
+	if err := c.enter(ctx, models.FinalizingStageWaitingForClusterOperators); err != nil {
+		return err
+	}
+	builtin, added, err := c.operators(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.bringUp(ctx, builtin); err != nil {
+		return err
+	}
+	if err := c.enter(ctx, models.FinalizingStageAddingRouterCa); err != nil {
+		return err
+	}
+	certificate, err := ingressAuthority(c.crew.Clock.Now())
+	if err != nil {
+		return err
+	}
+	if err := c.forever(ctx, func() error { return c.api.ingressCertificate(ctx, c.id, certificate) }); err != nil {
+		return err
+	}
+	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization); err != nil {
+		return err
+	}
+	if err := c.bringUpAdded(ctx, added); err != nil {
+		return err
+	}
+	return c.enter(ctx, models.FinalizingStageDone)
+}
+
+// bringUpAdded brings up the operators that OLM adds, if there are any.
+func (c *controller) bringUpAdded(ctx context.Context, added []string) error {
+	if len(added) == 0 {
+		return nil
+	}
+	if err := c.enter(ctx, models.FinalizingStageApplyingOlmManifests); err != nil {
+		return err
+	}
+	if err := c.forever(ctx, func() error { return c.api.clusterFile(ctx, c.id, "custom_manifests.json", &bytes.Buffer{}) }); err != nil {
+		return err
+	}
+	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsv); err != nil {
+		return err
+	}
+	return c.bringUp(ctx, added)
+}
+
+// forever repeats what the controller repeats without end.
+func (c *controller) forever(ctx context.Context, request func() error) error {
+	for {
+		err := request()
+		if err == nil || ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c.crew.log.Debug("the controller's report was not taken", "cluster_id", string(c.id), "error", err)
+		if err := c.crew.rest(ctx, reportInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// enter reports a finalizing stage, unless the cluster was there already when the controller was started again.
+func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) error {
+	if slices.Index(finalizingStages(), stage) < slices.Index(finalizingStages(), c.reached) {
+		return nil
+	}
+	c.crew.emit(Event{Kind: EventFinalizing, ClusterID: c.id, Info: string(stage)})
+	return c.forever(ctx, func() error { return c.api.finalizingStage(ctx, c.id, stage) })
+}
+
+// checkKubeconfig downloads the kubeconfig that the controller works with and makes sure that it leads to a cluster.
+func (c *controller) checkKubeconfig(ctx context.Context) error {
+	var text bytes.Buffer
+	err := c.crew.insist(ctx, func() error {
+		text.Reset()
+		return c.api.credentials(ctx, c.id, "kubeconfig-noingress", &text)
+	})
+	if err != nil {
+		return err
+	}
+	var kubeconfig struct {
+		Clusters []struct {
+			Cluster struct {
+				Server string `yaml:"server"`
+			} `yaml:"cluster"`
+		} `yaml:"clusters"`
+		Users []struct {
+			Name string `yaml:"name"`
+		} `yaml:"users"`
+	}
+	if err := yaml.Unmarshal(text.Bytes(), &kubeconfig); err != nil {
+		return fmt.Errorf("the cluster's kubeconfig-noingress is no YAML: %w", err)
+	}
+	if len(kubeconfig.Clusters) == 0 || kubeconfig.Clusters[0].Cluster.Server == "" || len(kubeconfig.Users) == 0 {
+		return errors.New("the cluster's kubeconfig-noingress names no server or no user")
+	}
+	return nil
+}
+
+// operators lists the operators that are to be brought up: those of every cluster, and those that OLM adds.
+func (c *controller) operators(ctx context.Context) (builtin, added []string, err error) {
+	var monitored models.MonitoredOperatorsList
+	err = c.forever(ctx, func() (err error) {
+		monitored, err = c.api.operators(ctx, c.id)
+		return err
+	})
+	for _, operator := range monitored {
+		switch {
+		case operator.Status == models.OperatorStatusAvailable:
+		case operator.OperatorType == models.OperatorTypeOlm:
+			added = append(added, operator.Name)
+		case operator.Name == consoleOperator || operator.Name == clusterVersion:
+			builtin = append(builtin, operator.Name)
+		}
+	}
+	return builtin, added, err
+}
+
+// bringUp reports operators as progressing, a few times, and then as available.
+func (c *controller) bringUp(ctx context.Context, names []string) error {
+	for step := 1; step <= operatorSteps && len(names) > 0; step++ {
+		if err := c.crew.pause(ctx, operatorStep); err != nil {
+			return err
+		}
+		report := models.OperatorMonitorReport{
+			Status: models.OperatorStatusProgressing, Version: c.version,
+			StatusInfo: fmt.Sprintf("Working towards %s: %d%% complete", c.version, step*100/operatorSteps),
+		}
+		if step == operatorSteps {
+			report.Status, report.StatusInfo = models.OperatorStatusAvailable, "Done applying "+c.version
+		}
+		for _, name := range names {
+			report.Name = name
+			if err := c.forever(ctx, func() error { return c.api.reportOperator(ctx, c.id, &report) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sendLogs uploads the controller's logs.
+func (c *controller) sendLogs(ctx context.Context) error {
+	now := c.crew.Clock.Now()
+	archive, err := archiveLogs(now, map[string]string{
+		"assisted-installer-controller.logs": fmt.Sprintf("%s the installation of cluster %s has ended\n", now.UTC().Format(time.RFC3339), c.id),
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		c.crew.insist(ctx, func() error { return c.api.clusterLogsProgress(ctx, c.id, models.LogsStateRequested) }),
+		c.crew.insist(ctx, func() error { return c.api.uploadLogs(ctx, c.id, nil, archive) }),
+		c.crew.insist(ctx, func() error { return c.api.clusterLogsProgress(ctx, c.id, models.LogsStateCompleted) }),
+	)
+}
+
+// ingressAuthority makes a certificate authority as the cluster's ingress operator does, in PEM.
+func ingressAuthority(now time.Time) (string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("make the ingress certificate's key: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: fmt.Sprintf("ingress-operator@%d", now.Unix())},
+		NotBefore: now, NotAfter: now.Add(certificateLife), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return "", fmt.Errorf("make the ingress certificate: %w", err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})), nil
+}

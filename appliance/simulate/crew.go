@@ -1,0 +1,350 @@
+// Package simulate plays what a site has and an appliance does not: hosts that boot the discovery image and are installed, and the
+// registry, release payload and base ISO that they are installed from. The hosts speak the protocols of the Assisted Installer's
+// agent, installer and controller over HTTP, so the same crew drives the demo, the end-to-end tests and load tests.
+//
+// A Crew is a number of hosts that boot the image of one infra-env. Each host runs in its own goroutine: it is either up from the
+// discovery image (host.go, agent.go) with the installer beside it (nodeinstaller.go), or from its own disk, where the cluster's
+// controller speaks for it (controller.go). What a host has for hardware is in hardware.go, what can go wrong in faults.go.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+)
+
+// DefaultNetwork is the network of hosts whose crew names none.
+func DefaultNetwork() netip.Prefix { return netip.MustParsePrefix("192.168.100.0/24") }
+
+// pollFloor is the shortest time between two polls, however fast the crew is: a crew must not be a busy loop.
+const pollFloor = 50 * time.Millisecond
+
+// Crew is a number of simulated hosts that boot the discovery image of one infra-env. Set the fields before Run and leave them alone
+// after.
+type Crew struct {
+	// URL is the appliance's address as its operator reaches it, without the API's path: it is asked for the discovery image only;
+	// the hosts then speak to the address that they find in the image.
+	URL string
+	// InfraEnvID names the infra-env.
+	InfraEnvID string
+	// Count is the number of hosts and First the number of the first, from 1 (0 counts as 1): a later crew that adds hosts to the
+	// same infra-env begins with the number after the last.
+	Count, First int
+	// Speed divides every time that a host waits; 1 (and 0) is the time that real hosts take.
+	Speed float64
+	// Faults is what goes wrong.
+	Faults Faults
+	// KeepFailed lets hosts whose installation failed wait for what the operator does next, such as a reset of the cluster, until Run's
+	// context ends; without it they count as done.
+	KeepFailed bool
+	// Clock is what hosts live by; nil is the real one.
+	Clock clockwork.Clock
+	// Logger takes one line for each event; nil discards them.
+	Logger *slog.Logger
+	// HTTP lends its transport to all hosts; nil is one of the crew's own.
+	HTTP *http.Client
+	// Seed makes the hosts of two crews on one infra-env differ; the same seed gives the same hosts.
+	Seed uint64
+	// Network is the IPv4 network in which the hosts have their addresses, from the tenth on; zero is DefaultNetwork.
+	Network netip.Prefix
+	// Hardware is what the hosts are made of.
+	Hardware Hardware
+	// Observer, if set, hears of every event, one at a time; it must not block.
+	Observer func(Event)
+
+	transport http.RoundTripper
+	base      *url.URL
+	log       *slog.Logger
+
+	observing sync.Mutex
+
+	mu          sync.Mutex
+	connections map[connectionKey]*connection
+	verified    map[string]bool
+	hosts       map[strfmt.UUID]*host
+	clusters    map[strfmt.UUID]*cluster
+	pending     int
+	controllers sync.WaitGroup
+	// life is Run's context, for the controllers: they belong to no host.
+	life     context.Context
+	failures []error
+}
+
+// EventKind says what happened to a host or its cluster.
+type EventKind string
+
+// What can happen.
+const (
+	// EventBooted: the host is up from the discovery image; Info says which.
+	EventBooted EventKind = "booted"
+	// EventRegistered: the appliance knows the host.
+	EventRegistered EventKind = "registered"
+	// EventStep: the host ran a step; Info is its type.
+	EventStep EventKind = "step"
+	// EventStage: the host's installation reached Stage; Info is the progress within it.
+	EventStage EventKind = "stage"
+	// EventRebooted: the host restarted; Info says into what.
+	EventRebooted EventKind = "rebooted"
+	// EventFrozen: the agent gave up as the real one does and waits for a reboot; Info says why.
+	EventFrozen EventKind = "frozen"
+	// EventInstalled and EventFailed end a host; Info says why it failed.
+	EventInstalled EventKind = "installed"
+	EventFailed    EventKind = "failed"
+	// EventFinalizing: the cluster's controller reached a finalizing stage, which is in Info.
+	EventFinalizing EventKind = "finalizing"
+	// EventCompleted: the controller reported the end of the installation.
+	EventCompleted EventKind = "completed"
+)
+
+// Event is something that happened to a host, or to a cluster (then Host is 0).
+type Event struct {
+	Time      time.Time
+	Kind      EventKind
+	Host      int
+	HostID    strfmt.UUID
+	Hostname  string
+	ClusterID strfmt.UUID
+	Stage     models.HostStage
+	Info      string
+}
+
+// HostError says which host failed and why.
+type HostError struct {
+	Host     int
+	Hostname string
+	ID       strfmt.UUID
+	Err      error
+}
+
+// Error names the host and the reason.
+func (e *HostError) Error() string {
+	return fmt.Sprintf("simulated host %d (%s, %s): %v", e.Host, e.Hostname, e.ID, e.Err)
+}
+
+// Unwrap gives the reason.
+func (e *HostError) Unwrap() error { return e.Err }
+
+// Run boots the hosts and returns when all of them are done, installed or failed for good, and their clusters' controllers too. The
+// error joins a HostError for each host that failed. When ctx ends before that, the error holds ctx's as well. An appliance that is
+// down, at the start or later, is waited for.
+func (c *Crew) Run(ctx context.Context) error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	hosts, err := c.muster()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.life = ctx
+	c.pending = len(hosts)
+	var running sync.WaitGroup
+	for _, h := range hosts {
+		running.Go(func() { c.finish(h, h.run(ctx)) })
+	}
+	running.Wait()
+	c.controllers.Wait()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(append(c.failures, context.Cause(ctx))...)
+}
+
+func (c *Crew) prepare() error {
+	base, err := url.Parse(c.URL)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return fmt.Errorf("%q is no address of an appliance: write one such as http://127.0.0.1:8090", c.URL)
+	}
+	if !strfmt.IsUUID(c.InfraEnvID) {
+		return fmt.Errorf("%q is no id of an infra-env: ids are UUIDs", c.InfraEnvID)
+	}
+	if c.Count < 1 {
+		return fmt.Errorf("a crew of %d hosts does nothing: ask for 1 or more", c.Count)
+	}
+	if c.Speed < 0 {
+		return fmt.Errorf("speed %g is negative: 1 is real time, 60 makes a minute last a second", c.Speed)
+	}
+	if !c.Network.IsValid() {
+		c.Network = DefaultNetwork()
+	}
+	if !c.Network.Addr().Is4() || c.Network.Bits() > 30 {
+		return fmt.Errorf("network %s is no IPv4 network with room for hosts", c.Network)
+	}
+	if c.Speed == 0 {
+		c.Speed = 1
+	}
+	if c.First < 1 {
+		c.First = 1
+	}
+	if c.Clock == nil {
+		c.Clock = clockwork.NewRealClock()
+	}
+	c.log = c.Logger
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	var lent http.RoundTripper
+	if c.HTTP != nil {
+		lent = c.HTTP.Transport
+	}
+	c.base = base
+	c.transport, err = newTransport(lent, "")
+	c.connections = map[connectionKey]*connection{}
+	c.verified = map[string]bool{}
+	c.hosts = map[strfmt.UUID]*host{}
+	c.clusters = map[strfmt.UUID]*cluster{}
+	return err
+}
+
+// muster builds the hosts.
+func (c *Crew) muster() ([]*host, error) {
+	var hosts []*host
+	for number := c.First; number < c.First+c.Count; number++ {
+		m, err := newMachine(c, number)
+		if err != nil {
+			return nil, err
+		}
+		h := newHost(c, m)
+		hosts = append(hosts, h)
+		c.hosts[h.ref.host] = h
+	}
+	return hosts, nil
+}
+
+// finish takes down how a host ended.
+func (c *Crew) finish(h *host, err error) {
+	c.mu.Lock()
+	c.pending--
+	c.mu.Unlock()
+	if err == nil {
+		h.emit(Event{Kind: EventInstalled})
+		return
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	h.emit(Event{Kind: EventFailed, Info: err.Error()})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures = append(c.failures, &HostError{Host: h.machine.number, Hostname: h.machine.hostname, ID: h.ref.host, Err: err})
+}
+
+// emit logs an event and tells the observer.
+func (c *Crew) emit(event Event) {
+	event.Time = c.Clock.Now()
+	c.log.Info(string(event.Kind), "host", event.Hostname, "host_id", string(event.HostID), "cluster_id", string(event.ClusterID),
+		"stage", string(event.Stage), "info", event.Info)
+	if c.Observer == nil {
+		return
+	}
+	c.observing.Lock()
+	defer c.observing.Unlock()
+	c.Observer(event)
+}
+
+type connectionKey struct{ url, token, ca string }
+
+// connect gives the connection to an appliance with a token and a CA; hosts with the same three share it.
+func (c *Crew) connect(address, token, ca string) (*connection, error) {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("the discovery config names %q as the appliance's address, which is no URL", address)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := connectionKey{address, token, ca}
+	if known, ok := c.connections[key]; ok {
+		return known, nil
+	}
+	transport, err := newTransport(c.transport, ca)
+	if err != nil {
+		return nil, err
+	}
+	c.connections[key] = newConnection(base, token, transport)
+	return c.connections[key], nil
+}
+
+// neighbour is the host of the crew with that id, if it has one.
+func (c *Crew) neighbour(id strfmt.UUID) *host {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hosts[id]
+}
+
+// scaled is how long a wait of d lasts in this crew.
+func (c *Crew) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
+
+// pause waits as long as something takes; it ends early with ctx's cause.
+func (c *Crew) pause(ctx context.Context, d time.Duration) error { return c.wait(ctx, c.scaled(d)) }
+
+// rest waits between two polls, never less than pollFloor.
+func (c *Crew) rest(ctx context.Context, d time.Duration) error {
+	return c.wait(ctx, max(c.scaled(d), pollFloor))
+}
+
+func (c *Crew) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	timer := c.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.Chan():
+		return nil
+	}
+}
+
+// backoff is the waiting between attempts that fail: longer each time, up to a limit, and never the same for two hosts.
+type backoff struct{ next, limit time.Duration }
+
+// agentBackoff is how the agent waits for a service that does not answer its polls.
+func agentBackoff() *backoff { return &backoff{next: 500 * time.Millisecond, limit: time.Minute} }
+
+// installerBackoff is how the installer and the controller wait between attempts of a request.
+func installerBackoff() *backoff { return &backoff{next: 2 * time.Second, limit: 10 * time.Second} }
+
+func (b *backoff) delay() time.Duration {
+	d := b.next
+	b.next = min(b.next*3/2, b.limit)
+	return time.Duration(float64(d) * (0.5 + rand.Float64()))
+}
+
+// missingRetries is how often the installer asks again for what is refused with 404, 423 or 425.
+const missingRetries = 10
+
+// insist repeats a request as the installer does: without end while the appliance is not there or answers 5xx, 408 or 429, a few times on
+// 404, 423 and 425, and not at all on other refusals.
+func (c *Crew) insist(ctx context.Context, request func() error) error {
+	waiting := installerBackoff()
+	missing := 0
+	for {
+		err := request()
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		switch status := statusOf(err); {
+		case status == 0, status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
+		case (status == http.StatusNotFound || status == http.StatusLocked || status == http.StatusTooEarly) && missing < missingRetries:
+			missing++
+		default:
+			return err
+		}
+		if err := c.rest(ctx, waiting.delay()); err != nil {
+			return err
+		}
+	}
+}
