@@ -1,0 +1,208 @@
+package appliance
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+)
+
+// Config is what one appliance is told. Every key can be given in a YAML file, as an environment variable and as a flag;
+// see [Load]. The tags name the key, explain it (help) and say which check its value must pass (check, oneof).
+type Config struct {
+	Listen         string         `mapstructure:"listen" check:"address" help:"address and port to serve HTTP on"`
+	URL            []string       `mapstructure:"url" check:"url" help:"URLs under which hosts and management controllers reach the appliance, the preferred one first; left out: taken from the machine's addresses"`
+	DataDir        string         `mapstructure:"data_dir" check:"path" help:"directory of the database, generated files and cached installers"`
+	OSImages       []OSImage      `mapstructure:"os_images" help:"live ISOs that discovery ISOs are made from, as YAML"`
+	ReleaseImages  []ReleaseImage `mapstructure:"release_images" help:"OpenShift releases that clusters can be made of, as YAML"`
+	Mirror         Mirror         `mapstructure:"mirror"`
+	Images         Images         `mapstructure:"images"`
+	PullSecretFile string         `mapstructure:"pull_secret_file" check:"file" help:"pull secret for what the appliance itself asks of registries when no cluster is concerned"`
+	NTPSources     []string       `mapstructure:"ntp_sources" check:"host" help:"time servers that all hosts are told, names or addresses"`
+	Limits         Limits         `mapstructure:"limits"`
+	Timeouts       Timeouts       `mapstructure:"timeouts"`
+	Log            Log            `mapstructure:"log"`
+}
+
+// OSImage is one live ISO: a file, or a URL it is fetched from.
+type OSImage struct {
+	OpenshiftVersion string `mapstructure:"openshift_version" check:"version"`
+	CPUArchitecture  string `mapstructure:"cpu_architecture" oneof:"x86_64 aarch64 arm64 ppc64le s390x"`
+	Path             string `mapstructure:"path" check:"file"`
+	URL              string `mapstructure:"url" check:"url"`
+	SHA256           string `mapstructure:"sha256" check:"sha256"`
+	Version          string `mapstructure:"version"`
+}
+
+// ReleaseImage is one OpenShift release.
+type ReleaseImage struct {
+	OpenshiftVersion string `mapstructure:"openshift_version" check:"version"`
+	CPUArchitecture  string `mapstructure:"cpu_architecture" oneof:"x86_64 aarch64 arm64 ppc64le s390x multi"`
+	URL              string `mapstructure:"url" check:"pullspec"`
+	Default          bool   `mapstructure:"default"`
+	SupportLevel     string `mapstructure:"support_level" oneof:"production maintenance beta end-of-life"`
+}
+
+// Mirror says what the site's mirror registry holds and how it is trusted.
+type Mirror struct {
+	RegistriesConf string   `mapstructure:"registries_conf" check:"file" help:"registries.conf (version 2) with the site's mirrors"`
+	IDMSFiles      []string `mapstructure:"idms_files" check:"file" help:"files with ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, as oc-mirror writes them"`
+	CABundle       string   `mapstructure:"ca_bundle" check:"file" help:"certificates (PEM) that the mirror registry is trusted by"`
+}
+
+// Images are the programs that run on hosts and in the cluster; an empty one comes from the cluster's release payload.
+type Images struct {
+	Agent      string `mapstructure:"agent" check:"pullspec" help:"image of the discovery agent; left out: from the release payload"`
+	Installer  string `mapstructure:"installer" check:"pullspec" help:"image of the installer that runs on hosts; left out: from the release payload"`
+	Controller string `mapstructure:"controller" check:"pullspec" help:"image of the controller that runs in the new cluster; left out: from the release payload"`
+}
+
+// Bytes is a size. In a configuration it is a whole number of bytes, or one with a unit: 512KiB, 4MiB, 10GiB.
+type Bytes int64
+
+// Limits bound what the appliance takes in and keeps.
+type Limits struct {
+	RequestBodyBytes    Bytes `mapstructure:"request_body_bytes" help:"largest body of a request"`
+	LogUploadBytes      Bytes `mapstructure:"log_upload_bytes" help:"largest log archive that a host or the controller may upload"`
+	ManifestBytes       Bytes `mapstructure:"manifest_bytes" help:"largest additional manifest of a cluster"`
+	InstallerCacheBytes Bytes `mapstructure:"installer_cache_bytes" help:"space for extracted openshift-install programs; the ones not used for longest go first"`
+}
+
+// Timeouts bound how long the appliance waits.
+type Timeouts struct {
+	HostDisconnected time.Duration `mapstructure:"host_disconnected" help:"time without a poll after which a host counts as disconnected"`
+	HostPreparing    time.Duration `mapstructure:"host_preparing" help:"time for a host's checks before the installation"`
+	ClusterPreparing time.Duration `mapstructure:"cluster_preparing" help:"time for a cluster's preparation before the installation"`
+	Installer        time.Duration `mapstructure:"installer" help:"time for one run of openshift-install"`
+	Installation     time.Duration `mapstructure:"installation" help:"time for a cluster's whole installation"`
+	Finalizing       time.Duration `mapstructure:"finalizing" help:"time from the last host's reboot to the cluster's completion"`
+	UserAction       time.Duration `mapstructure:"user_action" help:"time for a person to correct a host's boot order"`
+	Shutdown         time.Duration `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
+	Stages           Stages        `mapstructure:"stages"`
+}
+
+// Stages bound the stages of a host's installation.
+type Stages struct {
+	StartingInstallation      time.Duration `mapstructure:"starting_installation" help:"time for the stage Starting installation"`
+	Installing                time.Duration `mapstructure:"installing" help:"time for the stage Installing"`
+	WritingImageToDisk        time.Duration `mapstructure:"writing_image_to_disk" help:"time without progress in the stage Writing image to disk"`
+	CopyingRegistryDataToDisk time.Duration `mapstructure:"copying_registry_data_to_disk" help:"time for the stage Copying registry data to disk"`
+	WaitingForControlPlane    time.Duration `mapstructure:"waiting_for_control_plane" help:"time for the stage Waiting for control plane"`
+	WaitingForBootkube        time.Duration `mapstructure:"waiting_for_bootkube" help:"time for the stage Waiting for bootkube"`
+	WaitingForController      time.Duration `mapstructure:"waiting_for_controller" help:"time for the stage Waiting for controller"`
+	WaitingForIgnition        time.Duration `mapstructure:"waiting_for_ignition" help:"time for the stage Waiting for ignition"`
+	Rebooting                 time.Duration `mapstructure:"rebooting" help:"time for the stage Rebooting"`
+	Configuring               time.Duration `mapstructure:"configuring" help:"time for the stage Configuring"`
+	Joined                    time.Duration `mapstructure:"joined" help:"time for the stage Joined"`
+}
+
+// The models do not name this stage yet.
+const copyingRegistryData = "Copying registry data to disk"
+
+// ByName returns the time-outs by the names that hosts report their stages under.
+func (s Stages) ByName() map[string]time.Duration {
+	return map[string]time.Duration{
+		string(models.HostStageStartingInstallation):   s.StartingInstallation,
+		string(models.HostStageInstalling):             s.Installing,
+		string(models.HostStageWritingImageToDisk):     s.WritingImageToDisk,
+		copyingRegistryData:                            s.CopyingRegistryDataToDisk,
+		string(models.HostStageWaitingForControlPlane): s.WaitingForControlPlane,
+		string(models.HostStageWaitingForBootkube):     s.WaitingForBootkube,
+		string(models.HostStageWaitingForController):   s.WaitingForController,
+		string(models.HostStageWaitingForIgnition):     s.WaitingForIgnition,
+		string(models.HostStageRebooting):              s.Rebooting,
+		string(models.HostStageConfiguring):            s.Configuring,
+		string(models.HostStageJoined):                 s.Joined,
+	}
+}
+
+// Log says how the appliance writes its log to standard error.
+type Log struct {
+	Format string `mapstructure:"format" oneof:"auto text json" help:"text for people, json for programs; auto: text on a terminal, json elsewhere"`
+	Level  string `mapstructure:"level" oneof:"debug info warn error" help:"least level that is logged"`
+}
+
+// Default returns the configuration of an appliance that was told nothing. The time-outs are those of the Assisted
+// Installer's own service.
+func Default() Config {
+	return Config{
+		Listen:  "0.0.0.0:8090",
+		DataDir: "landfall-data",
+		Limits: Limits{
+			RequestBodyBytes:    4 << 20,
+			LogUploadBytes:      1 << 30,
+			ManifestBytes:       1 << 20,
+			InstallerCacheBytes: 10 << 30,
+		},
+		Timeouts: Timeouts{
+			HostDisconnected: 3 * time.Minute,
+			HostPreparing:    8 * time.Minute,
+			ClusterPreparing: 10 * time.Minute,
+			Installer:        10 * time.Minute,
+			Installation:     24 * time.Hour,
+			Finalizing:       5 * time.Hour,
+			UserAction:       time.Hour,
+			Shutdown:         10 * time.Second,
+			Stages: Stages{
+				StartingInstallation:      30 * time.Minute,
+				Installing:                time.Hour,
+				WritingImageToDisk:        30 * time.Minute,
+				CopyingRegistryDataToDisk: 90 * time.Minute,
+				WaitingForControlPlane:    time.Hour,
+				WaitingForBootkube:        time.Hour,
+				WaitingForController:      time.Hour,
+				WaitingForIgnition:        24 * time.Hour,
+				Rebooting:                 40 * time.Minute,
+				Configuring:               time.Hour,
+				Joined:                    time.Hour,
+			},
+		},
+		Log: Log{Format: "auto", Level: "info"},
+	}
+}
+
+// URLs returns the URLs under which the appliance is reached, without a trailing slash and the preferred one first: the
+// configured ones, or else one for each address of this machine that the listener at address takes connections on. With
+// none but loopback addresses it returns those.
+func (c Config) URLs(listening net.Addr) ([]string, error) {
+	if len(c.URL) > 0 {
+		return c.URL, nil
+	}
+	bound, err := netip.ParseAddrPort(listening.String())
+	if err != nil {
+		return nil, fmt.Errorf("read the address that is listened on: %w", err)
+	}
+	if !bound.Addr().IsUnspecified() {
+		return []string{urlOf(bound.Addr(), bound.Port())}, nil
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list this machine's addresses, to offer one as the appliance's URL: %w", err)
+	}
+	var reachable, loopback []string
+	for _, address := range addresses {
+		prefix, err := netip.ParsePrefix(address.String())
+		if err != nil || prefix.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		if prefix.Addr().IsLoopback() {
+			loopback = append(loopback, urlOf(prefix.Addr(), bound.Port()))
+			continue
+		}
+		reachable = append(reachable, urlOf(prefix.Addr(), bound.Port()))
+	}
+	if len(reachable) > 0 {
+		return reachable, nil
+	}
+	if len(loopback) > 0 {
+		return loopback, nil
+	}
+	return nil, fmt.Errorf("this machine has no address that hosts could reach; bring an interface up or set url")
+}
+
+func urlOf(address netip.Addr, port uint16) string {
+	return "http://" + net.JoinHostPort(address.Unmap().String(), strconv.Itoa(int(port)))
+}

@@ -1,0 +1,416 @@
+package appliance
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"go.yaml.in/yaml/v3"
+)
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	bytesType    = reflect.TypeFor[Bytes]()
+)
+
+// reader turns YAML into values for the configuration and checks them against its structure on the way, so that an error
+// can name the line.
+type reader struct {
+	source string
+	lines  bool   // the nodes' line numbers mean something
+	folder string // where relative paths start; "" is the working directory
+}
+
+func (r reader) refuse(node *yaml.Node, format string, args ...any) error {
+	err := &ConfigError{Source: r.source, Problem: fmt.Sprintf(format, args...)}
+	if r.lines {
+		err.Line = node.Line
+	}
+	return err
+}
+
+// object reads a mapping into what a structure's fields take, by their keys.
+func (r reader) object(node *yaml.Node, structure reflect.Type, path string) (map[string]any, error) {
+	node = follow(node)
+	if node.Kind != yaml.MappingNode {
+		return nil, r.refuse(node, "%s is %s; expected keys and values (%s)", orRoot(path), describe(node), strings.Join(keysOf(structure), ", "))
+	}
+	values, lines := map[string]any{}, map[string]int{}
+	for i := 0; i < len(node.Content); i += 2 {
+		keyNode, valueNode := node.Content[i], follow(node.Content[i+1])
+		key := keyNode.Value
+		field, ok := fieldOf(structure, key)
+		if !ok {
+			return nil, r.refuse(keyNode, "unknown key %q%s%s", key, within(path), hint(key, nearby(structure, key)))
+		}
+		if first, twice := lines[key]; twice {
+			return nil, r.refuse(keyNode, "the key %q stands there twice%s, first in line %d; keep one", key, within(path), first)
+		}
+		lines[key] = keyNode.Line
+		if valueNode.Tag == "!!null" {
+			continue
+		}
+		value, err := r.value(valueNode, field, join(path, key))
+		if err != nil {
+			return nil, err
+		}
+		values[key] = value
+	}
+	if element, ok := reflect.Zero(structure).Interface().(interface{ lacks(map[string]any) string }); ok {
+		if lacks := element.lacks(values); lacks != "" {
+			return nil, r.refuse(node, "%s %s", path, lacks)
+		}
+	}
+	return values, nil
+}
+
+func (i OSImage) lacks(given map[string]any) string {
+	if lacks := lacksOneOf(given, "openshift_version", "cpu_architecture"); lacks != "" {
+		return lacks
+	}
+	if _, both := given["url"]; both == (given["path"] != nil) {
+		return "needs either path (a file) or url, and not both"
+	}
+	return ""
+}
+
+func (i ReleaseImage) lacks(given map[string]any) string {
+	return lacksOneOf(given, "openshift_version", "cpu_architecture", "url")
+}
+
+func lacksOneOf(given map[string]any, keys ...string) string {
+	for _, key := range keys {
+		if given[key] == nil {
+			return "lacks the key " + key
+		}
+	}
+	return ""
+}
+
+// value reads a node into what a field takes.
+func (r reader) value(node *yaml.Node, field reflect.StructField, path string) (any, error) {
+	node = follow(node)
+	switch {
+	case field.Type.Kind() == reflect.Struct:
+		return r.object(node, field.Type, path)
+	case field.Type.Kind() == reflect.Slice:
+		return r.list(node, field, path)
+	case node.Kind != yaml.ScalarNode:
+		return nil, r.refuse(node, "%s is %s; expected %s", path, describe(node), expected(field))
+	}
+	value, err := r.scalar(node, field)
+	if unusable, ok := errors.AsType[*fileError](err); ok {
+		return nil, r.refuse(node, "%s names %s, %s", path, unusable.path, unusable.problem)
+	}
+	if err != nil {
+		return nil, r.refuse(node, "%s is %q; expected %s", path, node.Value, expected(field))
+	}
+	return value, nil
+}
+
+// list reads a sequence; where a list of texts is expected, a single text stands for a list of one.
+func (r reader) list(node *yaml.Node, field reflect.StructField, path string) (any, error) {
+	element := field
+	element.Type = field.Type.Elem()
+	nodes := node.Content
+	if node.Kind == yaml.ScalarNode && element.Type.Kind() == reflect.String {
+		nodes = []*yaml.Node{node}
+	} else if node.Kind != yaml.SequenceNode {
+		return nil, r.refuse(node, "%s is %s; expected a list", path, describe(node))
+	}
+	values := make([]any, 0, len(nodes))
+	for i, item := range nodes {
+		value, err := r.value(item, element, fmt.Sprintf("%s[%d]", path, i))
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+var errUnfit = errors.New("unfit value")
+
+func (r reader) scalar(node *yaml.Node, field reflect.StructField) (any, error) {
+	text := node.Value
+	switch {
+	case field.Type == durationType:
+		duration, err := time.ParseDuration(text)
+		if err != nil || duration <= 0 {
+			return nil, errUnfit
+		}
+		return duration, nil
+	case field.Type == bytesType:
+		return parseBytes(text)
+	case field.Type.Kind() == reflect.Bool:
+		return strconv.ParseBool(text)
+	}
+	if choices := field.Tag.Get("oneof"); choices != "" && !slices.Contains(strings.Fields(choices), text) {
+		return nil, errUnfit
+	}
+	return r.checked(text, field.Tag.Get("check"))
+}
+
+// fileError is a file that is named in the configuration and can not be used.
+type fileError struct{ path, problem string }
+
+func (e *fileError) Error() string { return e.path + ": " + e.problem }
+
+// A version of OpenShift: 4.19, 4.19.3, 4.20.0-rc.1.
+var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+(-[0-9A-Za-z.-]+)?)?$`)
+
+// A DNS name or an IP address, loosely: what no resolver would take is refused.
+var hostForm = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?$|^::1?$`)
+
+func (r reader) checked(text, check string) (any, error) {
+	switch check {
+	case "address":
+		_, port, err := net.SplitHostPort(text)
+		if err != nil {
+			return nil, errUnfit
+		}
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return nil, errUnfit
+		}
+	case "url":
+		parsed, err := url.Parse(text)
+		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.RawQuery != "" || parsed.Fragment != "" {
+			return nil, errUnfit
+		}
+		return strings.TrimRight(text, "/"), nil
+	case "pullspec":
+		if _, err := name.ParseReference(text, name.StrictValidation); err != nil {
+			return nil, errUnfit
+		}
+	case "sha256":
+		if digest, err := hex.DecodeString(text); err != nil || len(digest) != 32 {
+			return nil, errUnfit
+		}
+		return strings.ToLower(text), nil
+	case "version":
+		if !versionForm.MatchString(text) {
+			return nil, errUnfit
+		}
+	case "host":
+		if !hostForm.MatchString(text) {
+			return nil, errUnfit
+		}
+	case "path":
+		if text == "" {
+			return nil, errUnfit
+		}
+		return r.resolve(text), nil
+	case "file":
+		path := r.resolve(text)
+		return path, checkFile(path)
+	}
+	return text, nil
+}
+
+func (r reader) resolve(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(r.folder, path)
+}
+
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &fileError{path, "which does not exist; put the file there or correct the path"}
+	}
+	if err == nil && info.IsDir() {
+		return &fileError{path, "which is a directory; name the file in it"}
+	}
+	if err == nil {
+		var file *os.File
+		if file, err = os.Open(path); err == nil {
+			err = file.Close()
+		}
+	}
+	if err != nil {
+		return &fileError{path, fmt.Sprintf("which can not be read (%v); give the appliance's user the right to read it", rootCause(err))}
+	}
+	return nil
+}
+
+// rootCause returns the operating system's own word for an error, without the path and the call.
+func rootCause(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
+}
+
+var byteUnits = []struct {
+	name string
+	size Bytes
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
+
+func parseBytes(text string) (Bytes, error) {
+	digits, unit := text, Bytes(1)
+	for _, candidate := range byteUnits {
+		if number, ok := strings.CutSuffix(text, candidate.name); ok {
+			digits, unit = strings.TrimSpace(number), candidate.size
+		}
+	}
+	number, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || number <= 0 || number > math.MaxInt64/int64(unit) {
+		return 0, errUnfit
+	}
+	return Bytes(number) * unit, nil
+}
+
+// String writes the size in the largest unit that it is a whole number of.
+func (b Bytes) String() string {
+	for _, unit := range slices.Backward(byteUnits) {
+		if b >= unit.size && b%unit.size == 0 {
+			return fmt.Sprintf("%d%s", b/unit.size, unit.name)
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// expected says which values a field takes.
+func expected(field reflect.StructField) string {
+	if choices := strings.Fields(field.Tag.Get("oneof")); len(choices) > 0 {
+		return "one of " + strings.Join(choices, ", ")
+	}
+	switch field.Type {
+	case durationType:
+		return "a duration above zero with its unit, such as 90s, 30m or 24h"
+	case bytesType:
+		return "a size above zero in bytes, or with its unit, such as 512KiB, 4MiB or 10GiB"
+	}
+	if field.Type.Kind() == reflect.Bool {
+		return "true or false"
+	}
+	if form, ok := map[string]string{
+		"address":  "an address and a port, such as 0.0.0.0:8090",
+		"url":      "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
+		"pullspec": "an image with its registry and its tag or digest, such as registry.example.com/openshift/release-images:4.19.3-x86_64",
+		"sha256":   "64 hexadecimal digits",
+		"version":  "a version such as 4.19 or 4.19.3; give it in quotes",
+		"host":     "a DNS name or an IP address",
+		"path":     "a path",
+		"file":     "the path of a file",
+	}[field.Tag.Get("check")]; ok {
+		return form
+	}
+	return "a text"
+}
+
+func follow(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func describe(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return fmt.Sprintf("%q", node.Value)
+}
+
+func fieldOf(structure reflect.Type, key string) (reflect.StructField, bool) {
+	for i := range structure.NumField() {
+		if field := structure.Field(i); keyOf(field) == key {
+			return field, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+func keysOf(structure reflect.Type) []string {
+	var keys []string
+	for i := range structure.NumField() {
+		keys = append(keys, keyOf(structure.Field(i)))
+	}
+	return keys
+}
+
+// nearby returns the keys that a wrong key may have been meant for: those of the same place and, when it stands in the
+// wrong place, the whole key that ends in it.
+func nearby(structure reflect.Type, key string) []string {
+	keys := keysOf(structure)
+	for _, s := range settings() {
+		if strings.HasSuffix(s.key, "."+key) {
+			return []string{s.key}
+		}
+	}
+	return keys
+}
+
+func orRoot(path string) string {
+	if path == "" {
+		return "the configuration"
+	}
+	return path
+}
+
+func within(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " in " + path
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// hint proposes the known name that is nearest to a wrong one, if one is near.
+func hint(wrong string, known []string) string {
+	best, least := "", math.MaxInt
+	for _, candidate := range known {
+		if d := distance(wrong, candidate); d < least || strings.HasSuffix(candidate, "."+wrong) {
+			best, least = candidate, d
+		}
+	}
+	if best == "" || least > max(2, len(wrong)/3) && !strings.HasSuffix(best, "."+wrong) {
+		return "; the known ones are " + strings.Join(known, ", ")
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance counts the insertions, deletions and replacements of bytes that lead from one text to the other (Levenshtein).
+func distance(from, to string) int {
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(from) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(to) {
+			replaced := diagonal
+			if from[i] != to[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(to)]
+}

@@ -1,0 +1,304 @@
+package appliance
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// written puts a configuration file, and beside it the files that it may name, into a folder of its own.
+func written(t *testing.T, content string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, name := range []string{"live.iso", "registries.conf", "idms.yaml", "ca.pem"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("x"), 0o600))
+	}
+	file := filepath.Join(folder, "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+	return file
+}
+
+func flagSet(t *testing.T, arguments ...string) *pflag.FlagSet {
+	t.Helper()
+	flags := pflag.NewFlagSet("landfall", pflag.ContinueOnError)
+	AddFlags(flags)
+	require.NoError(t, flags.Parse(arguments))
+	return flags
+}
+
+func TestAnApplianceThatWasToldNothingHasTheDefaults(t *testing.T) {
+	config, err := Load("", nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, Default(), config)
+	empty, err := Load(written(t, "# nothing yet\n"), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, Default(), empty)
+}
+
+func TestTheFileIsReadWhole(t *testing.T) {
+	file := written(t, `
+listen: 127.0.0.1:9000
+url: http://192.0.2.10:9000/
+data_dir: data
+os_images:
+  - {openshift_version: 4.10, cpu_architecture: x86_64, path: live.iso, version: 410.8}
+release_images:
+  - openshift_version: 4.19.3
+    cpu_architecture: multi
+    url: quay.io/openshift-release-dev/ocp-release:4.19.3-multi
+    default: true
+    support_level: production
+mirror:
+  registries_conf: registries.conf
+  idms_files: [idms.yaml]
+  ca_bundle: ca.pem
+images: {agent: "registry.example.com/agent:v1"}
+ntp_sources: [ntp.example.com, "2001:db8::1"]
+limits: {request_body_bytes: 8MiB, manifest_bytes: 1000}
+timeouts: {host_disconnected: 90s, stages: {rebooting: 1h30m}}
+log: {format: json}
+`)
+	config, err := Load(file, nil, nil)
+	require.NoError(t, err)
+	folder := filepath.Dir(file)
+	want := Default()
+	want.Listen = "127.0.0.1:9000"
+	want.URL = []string{"http://192.0.2.10:9000"}
+	want.DataDir = filepath.Join(folder, "data")
+	want.OSImages = []OSImage{{OpenshiftVersion: "4.10", CPUArchitecture: "x86_64", Path: filepath.Join(folder, "live.iso"), Version: "410.8"}}
+	want.ReleaseImages = []ReleaseImage{{
+		OpenshiftVersion: "4.19.3", CPUArchitecture: "multi", Default: true, SupportLevel: "production",
+		URL: "quay.io/openshift-release-dev/ocp-release:4.19.3-multi",
+	}}
+	want.Mirror = Mirror{
+		RegistriesConf: filepath.Join(folder, "registries.conf"),
+		IDMSFiles:      []string{filepath.Join(folder, "idms.yaml")},
+		CABundle:       filepath.Join(folder, "ca.pem"),
+	}
+	want.Images.Agent = "registry.example.com/agent:v1"
+	want.NTPSources = []string{"ntp.example.com", "2001:db8::1"}
+	want.Limits.RequestBodyBytes, want.Limits.ManifestBytes = 8<<20, 1000
+	want.Timeouts.HostDisconnected, want.Timeouts.Stages.Rebooting = 90*time.Second, 90*time.Minute
+	want.Log.Format = "json"
+	require.Equal(t, want, config)
+}
+
+func TestAFlagGoesOverAVariableAndAVariableOverTheFile(t *testing.T) {
+	file := written(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: {installer: 1m}\n")
+	environ := []string{"LANDFALL_LISTEN=127.0.0.1:2", "LANDFALL_DATA_DIR=variable", "LANDFALL_TIMEOUTS_INSTALLER=2m", "HOME=/root", "LANDFALL_CONFIG=x"}
+	config, err := Load(file, environ, flagSet(t, "--listen", "127.0.0.1:3", "--timeouts-installer", "3m"))
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:3", config.Listen)
+	require.Equal(t, "variable", config.DataDir)
+	require.Equal(t, 3*time.Minute, config.Timeouts.Installer)
+	require.Equal(t, Log{Level: "warn", Format: "json"}, config.Log)
+}
+
+// sample is another value than the default for a setting, as text.
+func sample(t *testing.T, s setting, folder string) string {
+	if choices := strings.Fields(s.field.Tag.Get("oneof")); len(choices) > 0 {
+		return choices[len(choices)-1]
+	}
+	switch s.field.Type {
+	case durationType:
+		return "77m"
+	case bytesType:
+		return "77KiB"
+	case reflect.TypeFor[[]OSImage]():
+		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(folder, "live.iso") + `}]`
+	case reflect.TypeFor[[]ReleaseImage]():
+		return `[{openshift_version: "4.19", cpu_architecture: x86_64, url: "quay.io/ocp/release:4.19"}]`
+	}
+	value, ok := map[string]string{
+		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(folder, "data"), "file": filepath.Join(folder, "ca.pem"),
+		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com",
+	}[s.field.Tag.Get("check")]
+	require.True(t, ok, "the test knows no sample for %s", s.key)
+	return value
+}
+
+func TestEveryKeyIsAlsoAVariableAndAFlag(t *testing.T) {
+	folder := filepath.Dir(written(t, ""))
+	for _, s := range settings() {
+		t.Run(s.key, func(t *testing.T) {
+			text := sample(t, s, folder)
+			byVariable, err := Load("", []string{s.variable() + "=" + text}, nil)
+			require.NoError(t, err)
+			byFlag, err := Load("", nil, flagSet(t, "--"+s.flag(), text))
+			require.NoError(t, err)
+			require.Equal(t, byVariable, byFlag)
+			require.NotEqual(t, Default(), byFlag)
+			require.NotEmpty(t, s.field.Tag.Get("help"))
+		})
+	}
+}
+
+func TestListsInVariablesAreWrittenWithCommasOrAsYAML(t *testing.T) {
+	for _, text := range []string{"http://192.0.2.1,http://192.0.2.2/", "[http://192.0.2.1, http://192.0.2.2]"} {
+		config, err := Load("", []string{"LANDFALL_URL=" + text}, nil)
+		require.NoError(t, err)
+		require.Equal(t, []string{"http://192.0.2.1", "http://192.0.2.2"}, config.URL)
+	}
+}
+
+func TestAWrongFileStopsWithOneSentence(t *testing.T) {
+	for name, wrong := range map[string]struct{ content, sentence string }{
+		"an unknown key":               {"listen: 127.0.0.1:1\nlisen: x\n", `line 2: unknown key "lisen"; did you mean "listen"?`},
+		"an unknown key below another": {"log:\n  leevel: info\n", `line 2: unknown key "leevel" in log; did you mean "level"?`},
+		"a key in the wrong place":     {"ca_bundle: ca.pem\n", `line 1: unknown key "ca_bundle"; did you mean "mirror.ca_bundle"?`},
+		"a key like none":              {"log: {colour: blue}\n", `line 1: unknown key "colour" in log; the known ones are format, level`},
+		"a key twice":                  {"listen: :1\n\nlisten: :2\n", `line 3: the key "listen" stands there twice, first in line 1; keep one`},
+		"no address":                   {"listen: here\n", `line 1: listen is "here"; expected an address and a port, such as 0.0.0.0:8090`},
+		"no port":                      {"listen: 127.0.0.1:99999\n", `line 1: listen is "127.0.0.1:99999"; expected an address and a port`},
+		"no URL":                       {"url: 192.0.2.10:8090\n", `line 1: url[0] is "192.0.2.10:8090"; expected an http:// or https:// URL`},
+		"a wrong choice":               {"log:\n\n  level: loud\n", `line 3: log.level is "loud"; expected one of debug, info, warn, error`},
+		"a duration without unit":      {"timeouts: {installer: 10}\n", `line 1: timeouts.installer is "10"; expected a duration above zero with its unit`},
+		"a duration below zero":        {"timeouts: {installer: -1m}\n", `timeouts.installer is "-1m"; expected a duration above zero`},
+		"a stage like none":            {"timeouts: {stages: {reboting: 1m}}\n", `unknown key "reboting" in timeouts.stages; did you mean "rebooting"?`},
+		"a size with a wrong unit":     {"limits: {manifest_bytes: 4 MB}\n", `limits.manifest_bytes is "4 MB"; expected a size above zero in bytes`},
+		"a size beyond all bounds":     {"limits: {manifest_bytes: 99999999999TiB}\n", `limits.manifest_bytes is "99999999999TiB"`},
+		"an object for a text":         {"listen: {port: 1}\n", `line 1: listen is an object; expected an address and a port`},
+		"a text for an object":         {"mirror: quay.io\n", `line 1: mirror is "quay.io"; expected keys and values (registries_conf, idms_files, ca_bundle)`},
+		"a text for a list":            {"os_images: live.iso\n", `line 1: os_images is "live.iso"; expected a list`},
+		"a list for the whole":         {"- listen\n", `line 1: the configuration is a list; expected keys and values`},
+		"a missing file":               {"mirror:\n  ca_bundle: nowhere.pem\n", `nowhere.pem, which does not exist; put the file there or correct the path`},
+		"a folder for a file":          {"mirror: {idms_files: [idms.yaml, /]}\n", `mirror.idms_files[1] names /, which is a directory; name the file in it`},
+		"an image without version":     {"os_images:\n  - path: live.iso\n", `line 2: os_images[0] lacks the key openshift_version`},
+		"an image from nowhere":        {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n", `line 2: os_images[0] needs either path (a file) or url, and not both`},
+		"an image from two places":     {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64, path: live.iso, url: 'http://a/b'}\n", `os_images[0] needs either path (a file) or url, and not both`},
+		"an architecture like none":    {"os_images:\n- {openshift_version: 4.19, cpu_architecture: amd64, path: live.iso}\n", `os_images[0].cpu_architecture is "amd64"; expected one of x86_64, aarch64`},
+		"a short digest":               {"os_images:\n- {openshift_version: 4.19,\n   sha256: abc}\n", `line 3: os_images[0].sha256 is "abc"; expected 64 hexadecimal digits`},
+		"a version like none":          {"release_images:\n- openshift_version: newest\n", `release_images[0].openshift_version is "newest"; expected a version such as 4.19`},
+		"a release without tag":        {"release_images:\n- url: quay.io/ocp/release\n", `release_images[0].url is "quay.io/ocp/release"; expected an image with its registry and its tag or digest`},
+		"a release without pull spec":  {"release_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n", `release_images[0] lacks the key url`},
+		"no boolean":                   {"release_images:\n- default: perhaps\n", `release_images[0].default is "perhaps"; expected true or false`},
+		"no YAML":                      {"listen: 127.0.0.1:1\n\tdata_dir: x\n", `line 2: not YAML: `},
+		"two documents":                {"listen: 127.0.0.1:1\n---\nlog: {}\n", `a second document begins; keep one`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := written(t, wrong.content)
+			_, err := Load(file, nil, nil)
+			require.ErrorContains(t, err, wrong.sentence)
+			require.ErrorContains(t, err, file)
+			require.NotContains(t, err.Error(), "\n")
+			require.IsType(t, &ConfigError{}, err)
+		})
+	}
+}
+
+func TestAWrongVariableStopsWithOneSentence(t *testing.T) {
+	for entry, sentence := range map[string]string{
+		"LANDFALL_LISTN=:1":                 `environment: unknown variable LANDFALL_LISTN; did you mean "LANDFALL_LISTEN"?`,
+		"LANDFALL_LOG_LEVEL=loud":           `environment variable LANDFALL_LOG_LEVEL: log.level is "loud"; expected one of debug, info, warn, error`,
+		"LANDFALL_OS_IMAGES=[{path":         `environment variable LANDFALL_OS_IMAGES, line 1: not YAML`,
+		"LANDFALL_OS_IMAGES=[{pth: a}]":     `environment variable LANDFALL_OS_IMAGES: unknown key "pth" in os_images[0]; did you mean "path"?`,
+		"LANDFALL_MIRROR_CA_BUNDLE=nowhere": `environment variable LANDFALL_MIRROR_CA_BUNDLE: mirror.ca_bundle names nowhere, which does not exist`,
+	} {
+		_, err := Load("", []string{entry}, nil)
+		require.ErrorContains(t, err, sentence)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+func TestAWrongFlagStopsWithOneSentence(t *testing.T) {
+	flags := pflag.NewFlagSet("landfall", pflag.ContinueOnError)
+	AddFlags(flags)
+	err := flags.Parse([]string{"--timeouts-installer", "10"})
+	require.ErrorContains(t, err, `"--timeouts-installer" flag: timeouts.installer is "10"; expected a duration`)
+}
+
+func TestAConfigurationFileThatCanNotBeReadIsNamed(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
+	require.ErrorContains(t, err, "none.yaml: there is no such file; copy config.example.yaml there")
+	_, err = Load(t.TempDir(), nil, nil)
+	require.ErrorContains(t, err, "can not be read (is a directory)")
+}
+
+func TestTheExampleExplainsEveryKeyWithItsDefault(t *testing.T) {
+	const file = "../config.example.yaml"
+	config, err := Load(file, nil, nil)
+	require.NoError(t, err)
+	want := Default()
+	want.DataDir = filepath.Join("..", want.DataDir)
+	want.URL, want.OSImages, want.ReleaseImages = []string{}, []OSImage{}, []ReleaseImage{}
+	want.Mirror.IDMSFiles, want.NTPSources = []string{}, []string{}
+	require.Equal(t, want, config)
+
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	root, err := parse(content)
+	require.NoError(t, err)
+	explained := map[string]string{}
+	collectComments(root, "", explained)
+	for _, s := range settings() {
+		comment, there := explained[s.key]
+		require.True(t, there, "%s is not in the example", s.key)
+		require.NotEmpty(t, comment, "%s is not explained in the example", s.key)
+		if s.field.Type.Kind() == reflect.Slice && s.field.Type.Elem().Kind() == reflect.Struct {
+			for _, key := range keysOf(s.field.Type.Elem()) {
+				require.Contains(t, comment, key+": ", "%s.%s is not in the example", s.key, key)
+			}
+		}
+	}
+}
+
+func collectComments(object *yaml.Node, path string, comments map[string]string) {
+	for i := 0; i < len(object.Content); i += 2 {
+		key, value := object.Content[i], object.Content[i+1]
+		comments[join(path, key.Value)] = key.HeadComment
+		if value.Kind == yaml.MappingNode {
+			collectComments(value, join(path, key.Value), comments)
+		}
+	}
+}
+
+func TestTheStagesAreNamedAsHostsReportThem(t *testing.T) {
+	stages := Default().Timeouts.Stages
+	byName := stages.ByName()
+	require.Len(t, byName, reflect.TypeOf(stages).NumField())
+	require.Equal(t, 30*time.Minute, byName["Writing image to disk"])
+	require.Equal(t, 90*time.Minute, byName["Copying registry data to disk"])
+}
+
+func TestTheURLIsOfferedFromWhatIsListenedOn(t *testing.T) {
+	all := &net.TCPAddr{IP: net.IPv4zero, Port: 8090}
+	configured, err := Config{URL: []string{"http://bastion:8090"}}.URLs(all)
+	require.NoError(t, err)
+	require.Equal(t, []string{"http://bastion:8090"}, configured)
+	single, err := Config{}.URLs(&net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 80})
+	require.NoError(t, err)
+	require.Equal(t, []string{"http://[2001:db8::1]:80"}, single)
+	offered, err := Config{}.URLs(all)
+	require.NoError(t, err)
+	require.NotEmpty(t, offered)
+}
+
+func TestASizeIsWrittenAsItIsRead(t *testing.T) {
+	for size, text := range map[Bytes]string{1: "1", 1000: "1000", 1 << 10: "1KiB", 10 << 30: "10GiB", 3 << 19: "1536KiB"} {
+		require.Equal(t, text, size.String())
+		read, err := parseBytes(text)
+		require.NoError(t, err)
+		require.Equal(t, size, read)
+	}
+}
+
+func FuzzNoFileMakesTheLoaderFail(f *testing.F) {
+	f.Add("listen: &a x\nurl: *a\n")
+	f.Add("os_images: [{path: {a: [}]")
+	f.Add("? [a]\n: b\n")
+	f.Fuzz(func(t *testing.T, content string) {
+		file := filepath.Join(t.TempDir(), "c.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		if _, err := Load(file, nil, nil); err != nil {
+			require.IsType(t, &ConfigError{}, err)
+		}
+	})
+}
