@@ -91,10 +91,10 @@ func (c *Client) CloseIdleConnections() {
 func (c *Client) Rules() *Rules { return c.rules }
 
 // Get asks the endpoints of ref in order for its manifest or list and returns the first answer and who gave it. A nil
-// secret is anonymous. What is read through the descriptor later comes from that endpoint, within ctx.
+// secret is anonymous; a *PullSecret is the usual one. What is read through the descriptor later comes from that endpoint, within ctx.
 //
 // If none has it, the error is an *ImageError with what each answered; a ref that is no pull spec gives a plain error.
-func (c *Client) Get(ctx context.Context, ref string, secret *PullSecret) (*remote.Descriptor, Endpoint, error) {
+func (c *Client) Get(ctx context.Context, ref string, secret authn.Keychain) (*remote.Descriptor, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (*remote.Descriptor, error) {
 		return remote.Get(e.Ref, options...)
 	})
@@ -102,7 +102,7 @@ func (c *Client) Get(ctx context.Context, ref string, secret *PullSecret) (*remo
 
 // Image is like Get, and picks the image of a platform out of a list. Its config and layers are read when asked for,
 // from the same endpoint, within ctx.
-func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform, secret *PullSecret) (v1.Image, Endpoint, error) {
+func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform, secret authn.Keychain) (v1.Image, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Image, error) {
 		return remote.Image(e.Ref, append(options, remote.WithPlatform(platform))...)
 	})
@@ -110,7 +110,7 @@ func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform, se
 
 // Layer finds a blob, given as repository@digest, at the first endpoint that has it. Its bytes are verified against the
 // digest while they are read, within ctx.
-func (c *Client) Layer(ctx context.Context, ref string, secret *PullSecret) (v1.Layer, Endpoint, error) {
+func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (v1.Layer, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Layer, error) {
 		digest, ok := e.Ref.(name.Digest)
 		if !ok {
@@ -129,7 +129,7 @@ func (c *Client) Layer(ctx context.Context, ref string, secret *PullSecret) (v1.
 }
 
 // try asks each endpoint until one has what is wanted.
-func try[T any](ctx context.Context, c *Client, image string, secret *PullSecret, get func(Endpoint, []remote.Option) (T, error)) (T, Endpoint, error) {
+func try[T any](ctx context.Context, c *Client, image string, secret authn.Keychain, get func(Endpoint, []remote.Option) (T, error)) (T, Endpoint, error) {
 	var none T
 	ref, err := name.ParseReference(image)
 	if err != nil {
@@ -145,7 +145,7 @@ func try[T any](ctx context.Context, c *Client, image string, secret *PullSecret
 		if err == nil {
 			return got, e, nil
 		}
-		failure.Attempts = append(failure.Attempts, newAttempt(e, err, secret.Has(spellRepository(e.Ref.Context()))))
+		failure.Attempts = append(failure.Attempts, newAttempt(e, err, hasCredentials(secret, e.Ref.Context())))
 		if ctx.Err() != nil {
 			break
 		}
@@ -153,14 +153,10 @@ func try[T any](ctx context.Context, c *Client, image string, secret *PullSecret
 	return none, Endpoint{}, failure
 }
 
-func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret *PullSecret) []remote.Option {
-	transport := c.verified
-	if e.Insecure {
-		transport = c.lenient
-	}
+func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Keychain) []remote.Option {
 	options := []remote.Option{
 		remote.WithContext(ctx),
-		remote.WithTransport(&schemeGuard{next: transport, plain: e.Insecure}),
+		remote.WithTransport(c.Transport(e)),
 		remote.WithRetryBackoff(c.options.Backoff),
 		remote.WithRetryPredicate(worthRetrying),
 	}
@@ -173,6 +169,15 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret *PullSecr
 		options = append(options, remote.WithAuth(authn.Anonymous))
 	}
 	return options
+}
+
+// Transport returns how to speak with an endpoint: with the site's trust, and with plain HTTP only where its rule allows
+// that. It does not authenticate.
+func (c *Client) Transport(e Endpoint) http.RoundTripper {
+	if e.Insecure {
+		return &schemeGuard{next: c.lenient, plain: true}
+	}
+	return &schemeGuard{next: c.verified}
 }
 
 // schemeGuard refuses plain HTTP to other machines unless the endpoint is insecure by its rule. The registry library
@@ -194,4 +199,10 @@ func isLoopback(host string) bool {
 	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
-func spellRepository(r name.Repository) string { return hostOf(r.Registry) + "/" + r.RepositoryStr() }
+func hasCredentials(secret authn.Keychain, repository name.Repository) bool {
+	if secret == nil {
+		return false
+	}
+	auth, err := secret.Resolve(repository)
+	return err == nil && auth != authn.Anonymous
+}
