@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,16 +60,8 @@ func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	if err != nil {
 		return fmt.Errorf("write %s%s: %w", b.prefix, key, err)
 	}
-	if r, ok, err := tx.record(b.prefix, key); err != nil {
-		return err
-	} else if ok {
-		if _, err := payload(tx, b.prefix, key, b.version, r.value); err != nil {
-			return err
-		}
-	}
-	row := make([]byte, recordHeader, recordHeader+binary.MaxVarintLen32+len(text))
-	row = binary.AppendUvarint(row, uint64(b.version))
-	return tx.put(b.prefix+key, append(row, text...))
+	row := newRow(b.version, len(text))
+	return tx.put(b.prefix+key, b.version, append(row, text...))
 }
 
 // Delete removes a key and its value. A key that has none is no error and no change.
@@ -110,7 +101,7 @@ func (b Bucket[T]) each(tx *Tx, fn func(string, *T) error) func(string, []byte) 
 }
 
 func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
-	text, err := payload(tx, b.prefix, key, b.version, stored)
+	text, err := tx.payload(b.prefix+key, b.version, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -119,16 +110,4 @@ func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
 		return nil, tx.db.corruptRow(b.prefix+key, err)
 	}
 	return value, nil
-}
-
-// payload is the part of a stored value behind its schema version, which must not be newer than known.
-func payload(tx *Tx, prefix, key string, known int, stored []byte) ([]byte, error) {
-	version, n := binary.Uvarint(stored)
-	if n <= 0 {
-		return nil, tx.db.corruptRow(prefix+key, errors.New("the value has no schema version"))
-	}
-	if version > uint64(known) {
-		return nil, &NewerSchemaError{Path: tx.db.path, Key: prefix + key, Version: int(version), Known: known}
-	}
-	return stored[n:], nil
 }

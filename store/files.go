@@ -54,11 +54,10 @@ func (f Files) Put(tx *Tx, key string, staged *Staged, modified time.Time) error
 	if err := f.link(tx, key, info); err != nil {
 		return err
 	}
-	row := make([]byte, recordHeader, recordHeader+2*binary.MaxVarintLen32+len(description)+len(staged.content))
-	row = binary.AppendUvarint(row, filesVersion)
+	row := newRow(filesVersion, binary.MaxVarintLen64+len(description)+len(staged.content))
 	row = binary.AppendUvarint(row, uint64(len(description)))
 	row = append(append(row, description...), staged.content...)
-	return tx.put(f.prefix+key, row)
+	return tx.put(f.prefix+key, filesVersion, row)
 }
 
 // Stat describes a file. ErrNotFound if there is none.
@@ -152,7 +151,7 @@ func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 	if !ok {
 		return FileInfo{}, nil, fmt.Errorf("%s%s: %w", f.prefix, key, ErrNotFound)
 	}
-	rest, err := payload(tx, f.prefix, key, filesVersion, r.value)
+	rest, err := tx.payload(f.prefix+key, filesVersion, r.value)
 	if err != nil {
 		return FileInfo{}, nil, err
 	}

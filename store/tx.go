@@ -68,6 +68,9 @@ func (tx *Tx) bucket(id bucketID) *bolt.Bucket {
 	if tx.buckets[id] == nil {
 		name := [...][]byte{dataBucket: dataName, logBucket: logName, indexBucket: indexName, metaBucket: metaName}[id]
 		tx.buckets[id] = tx.bolt.Bucket(name)
+		if id == logBucket {
+			tx.buckets[id].FillPercent = 1 // it is only appended to
+		}
 	}
 	return tx.buckets[id]
 }
@@ -89,9 +92,12 @@ func (tx *Tx) join(prefix, key string) []byte {
 
 // set writes a row and remembers what it was. bbolt copies the key; the value must stay as it is until the transaction ends.
 func (tx *Tx) set(id bucketID, key string, value []byte) error {
-	k := tx.join(key, "")
-	old := tx.bucket(id).Get(k)
-	if err := tx.bucket(id).Put(k, value); err != nil {
+	return tx.replace(id, key, tx.bucket(id).Get(tx.join(key, "")), value)
+}
+
+// replace is set for a caller that knows what the row is.
+func (tx *Tx) replace(id bucketID, key string, old, value []byte) error {
+	if err := tx.bucket(id).Put(tx.join(key, ""), value); err != nil {
 		return tx.writeError(key, err)
 	}
 	tx.wrote(id, key, old)
@@ -189,29 +195,48 @@ func (tx *Tx) parse(key string, row []byte) (record, error) {
 	}, nil
 }
 
-// put makes a row of data hold row[recordHeader:] and writes the change to the log; the header's space is filled in here, and row belongs to the transaction
-// from then on. The same bytes again are no change.
-func (tx *Tx) put(key string, row []byte) error {
+// newRow begins a row of data for a value of so many bytes: room for the header, then the value's schema version.
+func newRow(schemaVersion, size int) []byte {
+	row := make([]byte, recordHeader, recordHeader+binary.MaxVarintLen64+size)
+	return binary.AppendUvarint(row, uint64(schemaVersion))
+}
+
+// payload is the part of a value behind its schema version, which must not be newer than known.
+func (tx *Tx) payload(key string, known int, value []byte) ([]byte, error) {
+	version, n := binary.Uvarint(value)
+	if n <= 0 {
+		return nil, tx.db.corruptRow(key, errors.New("the value has no schema version"))
+	}
+	if version > uint64(known) {
+		return nil, &NewerSchemaError{Path: tx.db.path, Key: key, Version: int(version), Known: known}
+	}
+	return value[n:], nil
+}
+
+// put makes a row of data hold what newRow began and writes the change to the log. The row belongs to the transaction from then on.
+// The same bytes again are no change; a value of a schema newer than known is not replaced.
+func (tx *Tx) put(key string, known int, row []byte) error {
 	if !tx.bolt.Writable() {
 		return tx.writeError(key, ErrReadOnly)
 	}
-	old, exists, err := tx.record(key, "")
-	if err != nil {
-		return err
+	oldRow := tx.bucket(dataBucket).Get(tx.join(key, ""))
+	old := record{created: tx.rev + 1}
+	if oldRow != nil {
+		var err error
+		if old, err = tx.parse(key, oldRow); err != nil {
+			return err
+		}
+		if _, err := tx.payload(key, known, old.value); err != nil {
+			return err
+		}
+		if bytes.Equal(old.value, row[recordHeader:]) {
+			return nil
+		}
 	}
-	if exists && bytes.Equal(old.value, row[recordHeader:]) {
-		return nil
-	}
-	tx.rev++
-	created := tx.rev
-	if exists {
-		created = old.created
-	}
-	binary.BigEndian.PutUint64(row, created)
-	binary.BigEndian.PutUint64(row[8:], tx.rev)
+	binary.BigEndian.PutUint64(row, old.created)
+	binary.BigEndian.PutUint64(row[8:], tx.rev+1)
 	binary.BigEndian.PutUint64(row[16:], old.version+1)
-	if err := tx.set(dataBucket, key, row); err != nil {
-		tx.rev--
+	if err := tx.replace(dataBucket, key, oldRow, row); err != nil {
 		return err
 	}
 	return tx.logChange(key, kindPut)
@@ -222,13 +247,10 @@ func (tx *Tx) delete(key string) error {
 	if !tx.bolt.Writable() {
 		return tx.writeError(key, ErrReadOnly)
 	}
-	if tx.bucket(dataBucket).Get(tx.join(key, "")) == nil {
-		return nil
-	}
-	if err := tx.remove(dataBucket, key); err != nil {
+	writes := tx.writes
+	if err := tx.remove(dataBucket, key); err != nil || tx.writes == writes {
 		return err
 	}
-	tx.rev++
 	return tx.logChange(key, kindDelete)
 }
 
@@ -238,11 +260,13 @@ const (
 	kindDelete = 2
 )
 
+// logChange raises the revision and writes what happened at it.
 func (tx *Tx) logChange(key string, kind byte) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
 	entry = append(entry, key...)
-	if err := tx.set(logBucket, logKey(tx.rev), entry); err != nil {
+	tx.rev++
+	if err := tx.replace(logBucket, logKey(tx.rev), nil, entry); err != nil {
 		return err
 	}
 	tx.changes = append(tx.changes, Change{Revision: tx.rev, Key: key, Deleted: kind == kindDelete})

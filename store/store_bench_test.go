@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/store"
+)
+
+// document is a value of about 2 KB, the size of a host's row.
+type document struct {
+	Serial int    `json:"serial"`
+	Text   string `json:"text"`
+}
+
+var documents = store.NewBucket[document]("documents", 1)
+
+// BenchmarkUpdate compares updates of one 2 KB value each, every one synced, with the same number of plain bbolt.Update in the same run. The two take turns,
+// so that a disk whose speed drifts does not favour either.
+func BenchmarkUpdate(b *testing.B) {
+	for _, writers := range []int{1, 8} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			db := open(b, b.TempDir())
+			bare, err := bolt.Open(filepath.Join(b.TempDir(), "bare.db"), 0o600, nil)
+			require.NoError(b, err)
+			defer func() { require.NoError(b, bare.Close()) }()
+			text := strings.Repeat("x", 2000)
+			ours := func(i int) error {
+				return db.Update(context.Background(), func(tx *store.Tx) error {
+					return documents.Put(tx, fmt.Sprintf("%08d", i), &document{i, text})
+				})
+			}
+			theirs := func(i int) error {
+				return bare.Update(func(tx *bolt.Tx) error {
+					bucket, err := tx.CreateBucketIfNotExists([]byte("documents"))
+					if err != nil {
+						return err
+					}
+					return bucket.Put(fmt.Appendf(nil, "%08d", i), []byte(text))
+				})
+			}
+			var ourTime, theirTime time.Duration
+			const turn = 400
+			b.ResetTimer()
+			for done := 0; done < b.N; done += turn {
+				ourTime += spread(b, writers, done, min(b.N, done+turn), ours)
+				theirTime += spread(b, writers, done, min(b.N, done+turn), theirs)
+			}
+			b.ReportMetric(float64(b.N)/ourTime.Seconds(), "commits/s")
+			b.ReportMetric(float64(b.N)/theirTime.Seconds(), "bbolt-commits/s")
+			b.ReportMetric(theirTime.Seconds()/ourTime.Seconds(), "ratio")
+		})
+	}
+}
+
+// spread calls fn for each number from first to end, shared out among so many goroutines, and tells how long that took.
+func spread(b *testing.B, writers, first, end int, fn func(int) error) time.Duration {
+	start := time.Now()
+	var running sync.WaitGroup
+	for w := range writers {
+		running.Go(func() {
+			for i := first + w; i < end; i += writers {
+				if err := fn(i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return time.Since(start)
+}
+
+// BenchmarkGet reads one 2 KB value in a view of its own.
+func BenchmarkGet(b *testing.B) {
+	db := open(b, b.TempDir())
+	update(b, db, func(tx *store.Tx) error {
+		return documents.Put(tx, "a", &document{1, strings.Repeat("x", 2000)})
+	})
+	b.ReportAllocs()
+	for b.Loop() {
+		view(b, db, func(tx *store.Tx) error {
+			_, err := documents.Get(tx, "a")
+			return err
+		})
+	}
+}
+
+// BenchmarkOpen opens a database of about 50 MB.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	db, err := store.Open(b.Context(), dir, store.Options{})
+	require.NoError(b, err)
+	text := strings.Repeat("x", 2000)
+	for first := 0; first < 20000; first += 1000 {
+		update(b, db, func(tx *store.Tx) error {
+			for i := first; i < first+1000; i++ {
+				if err := documents.Put(tx, fmt.Sprintf("%08d", i), &document{i, text}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(b, db.Close())
+	for b.Loop() {
+		db, err := store.Open(b.Context(), dir, store.Options{})
+		require.NoError(b, err)
+		require.NoError(b, db.Close())
+	}
+}
