@@ -1,0 +1,439 @@
+package steps
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// Exit codes with a meaning of their own.
+const (
+	exitMediaGone      = 256 // the agent cannot read the discovery image any more
+	exitAlreadyRunning = 125 // podman: the container could not be started
+)
+
+// Situation is what a reply is understood by.
+type Situation struct {
+	Host *inventory.Host
+	// Cluster is nil for a host that is not bound to one.
+	Cluster *models.Cluster
+	// Disks are the limits that the disks of a new inventory are judged by.
+	Disks inventory.DiskRules
+	// DiskSpeedLimit is the 99th percentile of disk syncs in ms above which a disk counts as slow; 0 for none.
+	DiskSpeedLimit int64
+}
+
+// Effect is what a reply changes. Only the parts that the reply is about are set.
+type Effect struct {
+	Step models.StepType
+	// Reports are the changed reports as they are kept; see [Effect.Merge].
+	Reports inventory.Reports
+
+	Inventory       *Inventory
+	Connectivity    *models.ConnectivityReport
+	FreeAddresses   models.FreeNetworksAddresses
+	NTPSources      []*models.NtpSource
+	Domains         *models.DomainResolutionResponse
+	Tang            *models.TangConnectivityResponse
+	APIConnectivity *models.APIVipConnectivityResponse
+	Lease           *models.DhcpAllocationResponse
+	VIPs            models.VerifyVipsResponse
+	Images          []*models.ContainerImageAvailability
+	DiskSpeed       *DiskSpeed
+	Upgrade         *models.UpgradeAgentResponse
+
+	// MediaDisconnected: the host cannot read the discovery image any more.
+	MediaDisconnected bool
+	// InstallationFailed: the host could not start its installation; Failure says why.
+	InstallationFailed bool
+	// BootArtifactsReady and BootArtifactsFailed are the outcome of reclaiming a host, first half.
+	BootArtifactsReady, BootArtifactsFailed bool
+	// Failure is the sentence about a step that failed, "" when it did not.
+	Failure string
+}
+
+// Inventory is a new inventory with its disks judged.
+type Inventory struct {
+	*models.Inventory
+	Truncation *inventory.Truncation
+	// InstallationDisk is the disk to install to: the one chosen before while it is there and eligible, else the best. It
+	// is nil when no disk is eligible.
+	InstallationDisk *models.Disk
+	// ToFormat are the ids of the disks that are wiped for the installation.
+	ToFormat []string
+}
+
+// DiskSpeed is the outcome of measuring a disk.
+type DiskSpeed struct {
+	Path     string
+	SyncMs   int64 // 99th percentile of syncs, 0 when the measurement failed
+	ExitCode int64
+	// Slow tells that the disk works but is slower than etcd needs.
+	Slow bool
+}
+
+// Merge puts the changed reports over those that are kept.
+func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
+	set := func(field *string, changed string) {
+		if changed != "" {
+			*field = changed
+		}
+	}
+	set(&kept.Inventory, e.Reports.Inventory)
+	set(&kept.Connectivity, e.Reports.Connectivity)
+	set(&kept.NTPSources, e.Reports.NTPSources)
+	set(&kept.Domains, e.Reports.Domains)
+	set(&kept.FreeAddresses, e.Reports.FreeAddresses)
+	set(&kept.Tang, e.Reports.Tang)
+	set(&kept.APIConnectivity, e.Reports.APIConnectivity)
+	set(&kept.Images, e.Reports.Images)
+	set(&kept.Disks, e.Reports.Disks)
+	return kept
+}
+
+// Apply reads a reply. A reply that does not fit its step gives an error of one sentence and no effect; a step that failed
+// on the host is an effect, not an error.
+func Apply(reply *models.StepReply, s Situation) (*Effect, error) {
+	if reply == nil {
+		return nil, errors.New("the agent sent no reply")
+	}
+	e := &Effect{Step: reply.StepType}
+	if reply.ExitCode != 0 {
+		return e, e.failed(reply, s)
+	}
+	read, ok := readers[reply.StepType]
+	if !ok {
+		return nil, fmt.Errorf("the agent replied to a step of unknown type %q", reply.StepType)
+	}
+	if read == nil || reply.Output == "" && quiet(reply.StepType) {
+		return e, nil
+	}
+	if err := read(e, reply.Output, s); err != nil {
+		return nil, fmt.Errorf("the agent's reply to step %s cannot be used: %w", reply.StepType, err)
+	}
+	return e, nil
+}
+
+// quiet are the steps whose empty output means that the check is running already.
+func quiet(kind models.StepType) bool {
+	return kind == models.StepTypeInstallationDiskSpeedCheck || kind == models.StepTypeContainerImageAvailability
+}
+
+// failed is the effect of a step that ended with an error.
+func (e *Effect) failed(reply *models.StepReply, s Situation) error {
+	e.MediaDisconnected = reply.ExitCode == exitMediaGone
+	e.Failure = fmt.Sprintf("Step %s failed on host %s with exit code %d: %s.", reply.StepType, s.Host.Name(), reply.ExitCode, shorten(firstText(reply.Error, reply.Output, "it gave no reason")))
+	switch reply.StepType {
+	case models.StepTypeInstall:
+		running := reply.ExitCode == exitAlreadyRunning && strings.Contains(reply.Error, `"assisted-installer" is already in use`)
+		e.InstallationFailed = !running
+		if running {
+			e.Failure = ""
+		}
+	case models.StepTypeTangConnectivityCheck:
+		e.Reports.Tang = firstText(reply.Error, reply.Output, e.Failure)
+	case models.StepTypeDownloadBootArtifacts:
+		e.BootArtifactsFailed = true
+	case models.StepTypeInstallationDiskSpeedCheck:
+		return e.diskSpeedFailed(reply, s)
+	case models.StepTypeContainerImageAvailability:
+		// What was pulled before the failure is in the output all the same.
+		if reply.Output == "" {
+			return nil
+		}
+		if err := readImages(e, reply.Output, s); err != nil {
+			return fmt.Errorf("the agent's reply to step %s cannot be used: %w", reply.StepType, err)
+		}
+	}
+	return nil
+}
+
+func (e *Effect) diskSpeedFailed(reply *models.StepReply, s Situation) error {
+	path := s.Host.InstallationDiskPath()
+	if reply.Output != "" {
+		r, err := decode[models.DiskSpeedCheckResponse](reply.Output)
+		if err == nil && r.Path != "" {
+			path = r.Path
+		}
+	}
+	if path == "" || e.MediaDisconnected {
+		return nil
+	}
+	return e.measured(DiskSpeed{Path: path, ExitCode: reply.ExitCode}, s)
+}
+
+func firstText(texts ...string) string {
+	for _, t := range texts {
+		if strings.TrimSpace(t) != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// shorten makes the output of a program fit into a sentence.
+func shorten(s string) string {
+	s = strings.TrimRight(strings.Join(strings.Fields(s), " "), ".")
+	if len(s) > 500 {
+		s = strings.ToValidUTF8(s[:500], "") + "…"
+	}
+	return s
+}
+
+type reader func(*Effect, string, Situation) error
+
+// readers understand the output of each step; nil where the output says nothing.
+var readers = map[models.StepType]reader{
+	models.StepTypeInventory:                  readInventory,
+	models.StepTypeConnectivityCheck:          readConnectivity,
+	models.StepTypeFreeNetworkAddresses:       readFreeAddresses,
+	models.StepTypeDhcpLeaseAllocate:          readLease,
+	models.StepTypeNtpSynchronizer:            readNTP,
+	models.StepTypeDomainResolution:           readDomains,
+	models.StepTypeVerifyVips:                 readVIPs,
+	models.StepTypeTangConnectivityCheck:      readTang,
+	models.StepTypeAPIVipConnectivityCheck:    readAPIConnectivity,
+	models.StepTypeInstallationDiskSpeedCheck: readDiskSpeed,
+	models.StepTypeContainerImageAvailability: readImages,
+	models.StepTypeUpgradeAgent:               readUpgrade,
+	models.StepTypeDownloadBootArtifacts:      func(e *Effect, _ string, _ Situation) error { e.BootArtifactsReady = true; return nil },
+	models.StepTypeInstall:                    nil,
+	models.StepTypeStopInstallation:           nil,
+	models.StepTypeLogsGather:                 nil,
+	models.StepTypeRebootForReclaim:           nil,
+	models.StepTypeNextStepRunner:             nil,
+	models.StepTypeExecute:                    nil,
+}
+
+// decode reads an output as a model. null, which is JSON of every model and says nothing, is refused.
+func decode[T any](output string) (*T, error) {
+	var v *T
+	if err := json.Unmarshal([]byte(output), &v); err != nil {
+		return nil, fmt.Errorf("it is not JSON of the expected form (%w)", err)
+	}
+	if v == nil {
+		return nil, errors.New("it is empty")
+	}
+	return v, nil
+}
+
+// keep renders what was understood of a reply: what the model does not know is dropped, so that no agent can fill the store
+// with other things.
+func keep(into *string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	*into = string(b)
+	return nil
+}
+
+func readInventory(e *Effect, output string, s Situation) error {
+	inv, truncation, err := inventory.ParseInventory(output)
+	if err != nil {
+		return err
+	}
+	inventory.JudgeDisks(inv, s.Disks)
+	if e.Reports.Inventory, err = inventory.Encode(inv, truncation); err != nil {
+		return err
+	}
+	e.Inventory = &Inventory{
+		Inventory: inv, Truncation: truncation,
+		InstallationDisk: inventory.ChooseInstallationDisk(inv, s.Host.InstallationDiskPath()),
+		ToFormat:         inventory.DisksToFormat(inv),
+	}
+	return nil
+}
+
+func readConnectivity(e *Effect, output string, _ Situation) (err error) {
+	if e.Connectivity, err = decode[models.ConnectivityReport](output); err != nil {
+		return err
+	}
+	return keep(&e.Reports.Connectivity, e.Connectivity)
+}
+
+func readFreeAddresses(e *Effect, output string, _ Situation) error {
+	list, err := decode[models.FreeNetworksAddresses](output)
+	if err != nil {
+		return err
+	}
+	for _, n := range *list {
+		if n == nil {
+			return errors.New("one of the networks is empty")
+		}
+		if _, err := netip.ParsePrefix(n.Network); err != nil {
+			return fmt.Errorf("%q is not a network", n.Network)
+		}
+	}
+	if len(*list) == 0 {
+		return errors.New("it names no network")
+	}
+	e.FreeAddresses = *list
+	return keep(&e.Reports.FreeAddresses, list)
+}
+
+func readNTP(e *Effect, output string, _ Situation) error {
+	r, err := decode[models.NtpSynchronizationResponse](output)
+	if err != nil {
+		return err
+	}
+	e.NTPSources = r.NtpSources
+	if e.NTPSources == nil {
+		e.NTPSources = []*models.NtpSource{}
+	}
+	return keep(&e.Reports.NTPSources, e.NTPSources)
+}
+
+func readDomains(e *Effect, output string, _ Situation) (err error) {
+	if e.Domains, err = decode[models.DomainResolutionResponse](output); err != nil {
+		return err
+	}
+	return keep(&e.Reports.Domains, e.Domains)
+}
+
+func readTang(e *Effect, output string, _ Situation) (err error) {
+	if e.Tang, err = decode[models.TangConnectivityResponse](output); err != nil {
+		return err
+	}
+	return keep(&e.Reports.Tang, e.Tang)
+}
+
+func readAPIConnectivity(e *Effect, output string, _ Situation) (err error) {
+	if e.APIConnectivity, err = decode[models.APIVipConnectivityResponse](output); err != nil {
+		return err
+	}
+	return keep(&e.Reports.APIConnectivity, e.APIConnectivity)
+}
+
+// leaseForm is the form of a lease as dhclient writes it: what goes into a file on the hosts must be nothing else.
+var leaseForm = regexp.MustCompile(`^(?:|\s*lease\s*\{(?:\s+[a-z-]+ [^;}]*;)*\s+\}\s*)$`)
+
+func readLease(e *Effect, output string, s Situation) error {
+	r, err := decode[models.DhcpAllocationResponse](output)
+	if err != nil {
+		return err
+	}
+	if s.Cluster == nil || s.Cluster.VipDhcpAllocation == nil || !*s.Cluster.VipDhcpAllocation {
+		return errors.New("the cluster does not get its addresses by DHCP")
+	}
+	if r.APIVipAddress == nil || r.IngressVipAddress == nil {
+		return errors.New("one of the two addresses is missing")
+	}
+	if len(s.Cluster.MachineNetworks) == 0 || s.Cluster.MachineNetworks[0] == nil {
+		return errors.New("the cluster has no machine network")
+	}
+	machine, err := netip.ParsePrefix(string(s.Cluster.MachineNetworks[0].Cidr))
+	if err != nil {
+		return fmt.Errorf("the machine network %q of the cluster is not a network", s.Cluster.MachineNetworks[0].Cidr)
+	}
+	for _, text := range []string{string(*r.APIVipAddress), string(*r.IngressVipAddress)} {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return fmt.Errorf("%q is not an IP address", text)
+		}
+		if !machine.Contains(ip) {
+			return fmt.Errorf("address %s is not in machine network %s", ip, machine)
+		}
+	}
+	if *r.APIVipAddress == *r.IngressVipAddress {
+		return fmt.Errorf("both addresses are %s", *r.APIVipAddress)
+	}
+	if !leaseForm.MatchString(r.APIVipLease) || !leaseForm.MatchString(r.IngressVipLease) {
+		return errors.New("a lease is not in dhclient's form")
+	}
+	e.Lease = r
+	return nil
+}
+
+func readVIPs(e *Effect, output string, s Situation) error {
+	list, err := decode[models.VerifyVipsResponse](output)
+	if err != nil {
+		return err
+	}
+	for _, v := range *list {
+		if v == nil {
+			return errors.New("one of the addresses is empty")
+		}
+		if _, err := netip.ParseAddr(string(v.Vip)); err != nil {
+			return fmt.Errorf("%q is not an IP address", v.Vip)
+		}
+		if v.Verification == nil {
+			return fmt.Errorf("the outcome for address %s is missing", v.Vip)
+		}
+		if err := v.Verification.Validate(nil); err != nil {
+			return fmt.Errorf("the outcome %q for address %s is not known", *v.Verification, v.Vip)
+		}
+		if err := v.VipType.Validate(nil); err != nil {
+			return fmt.Errorf("the kind %q of address %s is not known", v.VipType, v.Vip)
+		}
+	}
+	e.VIPs = *list
+	return nil
+}
+
+func readDiskSpeed(e *Effect, output string, s Situation) error {
+	r, err := decode[models.DiskSpeedCheckResponse](output)
+	if err != nil {
+		return err
+	}
+	if r.Path == "" {
+		return errors.New("it does not say which disk was measured")
+	}
+	return e.measured(DiskSpeed{
+		Path: r.Path, SyncMs: r.IoSyncDuration, Slow: s.DiskSpeedLimit > 0 && r.IoSyncDuration > s.DiskSpeedLimit,
+	}, s)
+}
+
+// measured adds the outcome of a disk check to those that are kept.
+func (e *Effect) measured(speed DiskSpeed, s Situation) error {
+	e.DiskSpeed = &speed
+	disks := make(map[string]models.DiskInfo, len(s.Host.Disks)+1)
+	for path, info := range s.Host.Disks {
+		disks[path] = info
+	}
+	info := disks[speed.Path]
+	info.Path = speed.Path
+	info.DiskSpeed = &models.DiskSpeed{Tested: true, ExitCode: speed.ExitCode, SpeedMs: speed.SyncMs}
+	disks[speed.Path] = info
+	return keep(&e.Reports.Disks, disks)
+}
+
+// readImages adds the outcomes of pulling images to those that are kept.
+func readImages(e *Effect, output string, s Situation) error {
+	r, err := decode[models.ContainerImageAvailabilityResponse](output)
+	if err != nil {
+		return err
+	}
+	images := make(map[string]*models.ContainerImageAvailability, len(s.Host.Images)+len(r.Images))
+	for name, image := range s.Host.Images {
+		images[name] = image
+	}
+	for _, image := range r.Images {
+		if image == nil || image.Name == "" {
+			return errors.New("one of the images has no name")
+		}
+		if err := image.Result.Validate(nil); err != nil {
+			return fmt.Errorf("the outcome %q of image %s is not known", image.Result, image.Name)
+		}
+		images[image.Name] = image
+	}
+	e.Images = r.Images
+	return keep(&e.Reports.Images, images)
+}
+
+func readUpgrade(e *Effect, output string, s Situation) (err error) {
+	if e.Upgrade, err = decode[models.UpgradeAgentResponse](output); err != nil {
+		return err
+	}
+	if e.Upgrade.Result == models.UpgradeAgentResultFailure {
+		e.Failure = fmt.Sprintf("Host %s could not pull agent %s; check that the mirror holds it.", s.Host.Name(), e.Upgrade.AgentImage)
+	}
+	return nil
+}

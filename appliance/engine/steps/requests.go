@@ -1,0 +1,285 @@
+package steps
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/validation"
+)
+
+func inventoryStep(in Input) (*models.Step, error) {
+	return &models.Step{StepType: models.StepTypeInventory, Args: []string{string(in.Host.ID())}}, nil
+}
+
+// connectivityStep lets a host try to reach the others that are there.
+func connectivityStep(in Input) (*models.Step, error) {
+	var hosts models.ConnectivityCheckParams
+	for _, peer := range in.Peers {
+		if peer.ID() == in.Host.ID() || peer.Inventory == nil {
+			continue
+		}
+		switch peer.Status() {
+		case models.HostStatusDiscovering, models.HostStatusDisconnected:
+			continue
+		}
+		host := &models.ConnectivityCheckHost{HostID: peer.ID(), Nics: []*models.ConnectivityCheckNic{}}
+		for _, nic := range peer.Inventory.Interfaces {
+			addresses := inventory.Addresses(nic)
+			ips := make([]string, 0, len(addresses))
+			for _, p := range addresses {
+				ips = append(ips, p.Addr().String())
+			}
+			host.Nics = append(host.Nics, &models.ConnectivityCheckNic{Name: nic.Name, Mac: strfmt.MAC(nic.MacAddress), IPAddresses: ips})
+		}
+		hosts = append(hosts, host)
+	}
+	if len(hosts) == 0 {
+		return nil, nil
+	}
+	return request(models.StepTypeConnectivityCheck, hosts)
+}
+
+// smallestScan is the shortest prefix of an IPv4 network whose free addresses a host looks for: 1024 addresses.
+const smallestScan = 22
+
+func freeAddressesStep(in Input) (*models.Step, error) {
+	var list models.FreeAddressesRequest
+	for _, n := range network.Networks(in.Host.Inventory) {
+		if n.Addr().Is4() && n.Bits() >= smallestScan {
+			list = append(list, n.String())
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return request(models.StepTypeFreeNetworkAddresses, list)
+}
+
+// dhcpStep lets a host ask for the addresses of the cluster by DHCP, or renew them.
+func dhcpStep(in Input) (*models.Step, error) {
+	c := in.Cluster
+	machines := network.MachineNetworks(c)
+	if c.VipDhcpAllocation == nil || !*c.VipDhcpAllocation || len(machines) == 0 || in.Host.Inventory == nil {
+		return nil, nil
+	}
+	_, nic, ok := network.AddressIn(machines[0], in.Host.Inventory)
+	if !ok {
+		return nil, fmt.Errorf("host %s has no interface in machine network %s to ask for addresses by DHCP", in.Host.Name(), machines[0])
+	}
+	api, ingress := vipMAC(c, "api"), vipMAC(c, "ingress")
+	return request(models.StepTypeDhcpLeaseAllocate, models.DhcpAllocationRequest{
+		Interface: &nic.Name, APIVipMac: &api, IngressVipMac: &ingress, APIVipLease: in.APIVIPLease, IngressVipLease: in.IngressVIPLease,
+	})
+}
+
+// vipMAC is the MAC address under which an address of the cluster is asked for: always the same for a cluster, and from the
+// range that anybody may assign (IEEE 802, locally administered).
+func vipMAC(c *models.Cluster, name string) strfmt.MAC {
+	sum := sha256.Sum256([]byte(string(*c.ID) + "-" + name))
+	return strfmt.MAC(net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String())
+}
+
+func ntpStep(in Input) (*models.Step, error) {
+	sources := ""
+	if in.InfraEnv != nil {
+		sources = in.InfraEnv.AdditionalNtpSources
+	}
+	if in.Cluster != nil && in.Cluster.AdditionalNtpSource != "" {
+		sources = in.Cluster.AdditionalNtpSource
+	}
+	return request(models.StepTypeNtpSynchronizer, models.NtpSynchronizationRequest{NtpSource: &sources})
+}
+
+func domainsStep(in Input) (*models.Step, error) {
+	names := validation.DomainNames(in.Cluster)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var req models.DomainResolutionRequest
+	for _, name := range names {
+		req.Domains = append(req.Domains, models.DomainResolutionRequestDomain{DomainName: &name})
+	}
+	return request(models.StepTypeDomainResolution, req)
+}
+
+func verifyVIPsStep(in Input) (*models.Step, error) {
+	if in.Host.Inventory == nil {
+		return nil, nil
+	}
+	var list models.VerifyVipsRequest
+	for _, v := range in.Cluster.APIVips {
+		list = append(list, &models.VerifyVip{Vip: v.IP, VipType: models.VipTypeAPI})
+	}
+	for _, v := range in.Cluster.IngressVips {
+		list = append(list, &models.VerifyVip{Vip: v.IP, VipType: models.VipTypeIngress})
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return request(models.StepTypeVerifyVips, list)
+}
+
+// tangStep lets a host try the Tang servers where its disk will be unlocked by them. Where a host joins an installed
+// cluster, the servers are not known here: they are in the ignition config that the host gets from the cluster.
+func tangStep(in Input) (*models.Step, error) {
+	if in.Host.Day2() || !validation.TangEncryption(in.Cluster, in.Host.Role()) {
+		return nil, nil
+	}
+	return request(models.StepTypeTangConnectivityCheck, models.TangConnectivityRequest{TangServers: &in.Cluster.DiskEncryption.TangServers})
+}
+
+func apiConnectivityStep(in Input) (*models.Step, error) {
+	e := in.Ignition
+	if e.URL == "" {
+		return nil, nil
+	}
+	req := models.APIVipConnectivityRequest{URL: &e.URL}
+	if e.CACertificate != "" {
+		req.CaCertificate = &e.CACertificate
+	}
+	if e.Token != "" {
+		req.IgnitionEndpointToken = &e.Token
+		req.RequestHeaders = []*models.APIVipConnectivityAdditionalRequestHeader{{Key: "Authorization", Value: "Bearer " + e.Token}}
+	}
+	return request(models.StepTypeAPIVipConnectivityCheck, req)
+}
+
+// runsFromDisk tells whether a host runs the discovery system from its disk, where the installation goes too.
+func runsFromDisk(h *inventory.Host) bool {
+	return h.Inventory != nil && h.Inventory.Boot != nil && h.Inventory.Boot.DeviceType == models.BootDeviceTypePersistent
+}
+
+// diskSpeedStep lets a host measure its installation disk, once: the result is kept until somebody resets it.
+func diskSpeedStep(in Input) (*models.Step, error) {
+	path := in.Host.InstallationDiskPath()
+	switch info := in.Host.Disks[path]; {
+	case runsFromDisk(in.Host), info.DiskSpeed != nil && info.DiskSpeed.Tested, keepsPartitions(in.Host.Record.InstallerArgs):
+		return nil, nil
+	case path == "":
+		return nil, fmt.Errorf("host %s has no installation disk whose speed could be measured", in.Host.Name())
+	}
+	step, err := request(models.StepTypeInstallationDiskSpeedCheck, models.DiskSpeedCheckRequest{Path: &path})
+	if err != nil {
+		return nil, err
+	}
+	step.Args = append(step.Args, strconv.FormatFloat(orDefault(in.DiskCheckTimeout, 8*time.Minute).Seconds(), 'f', 2, 64))
+	return step, nil
+}
+
+// imagesStep lets a host pull the images of the installation that it has not tried yet.
+func imagesStep(in Input) (*models.Step, error) {
+	var missing []string
+	for _, image := range []string{in.Images.Release, in.Images.MCO, in.Images.MustGather["ocp"], in.Images.Installer} {
+		if _, tried := in.Host.Images[image]; image != "" && !tried && !slices.Contains(missing, image) {
+			missing = append(missing, image)
+		}
+	}
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	return request(models.StepTypeContainerImageAvailability, models.ContainerImageAvailabilityRequest{
+		Images: missing, Timeout: int64(orDefault(in.ImageCheckTimeout, 16*time.Minute).Seconds()),
+	})
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// logsStep lets a host whose installation failed send its logs, once.
+func logsStep(in Input) (*models.Step, error) {
+	if !time.Time(in.Host.Record.LogsCollectedAt).IsZero() {
+		return nil, nil
+	}
+	r := in.Host.Record
+	req := models.LogsGatherCmdRequest{
+		ClusterID: r.ClusterID, HostID: r.ID, InfraEnvID: &r.InfraEnvID, Bootstrap: &r.Bootstrap, InstallerGather: true, MasterIps: []string{},
+	}
+	if r.Bootstrap {
+		req.MasterIps = controlPlaneAddresses(in)
+	}
+	return request(models.StepTypeLogsGather, req)
+}
+
+// controlPlaneAddresses are the addresses of the other control plane hosts, whose logs the bootstrap host fetches: one of
+// each in the machine network, or all of them where that is not known.
+func controlPlaneAddresses(in Input) []string {
+	machines := network.MachineNetworks(in.Cluster)
+	ips := []string{}
+	for _, peer := range in.Peers {
+		if peer.Record.Bootstrap || peer.ID() == in.Host.ID() || peer.Role() == models.HostRoleWorker || peer.Inventory == nil {
+			continue
+		}
+		if len(machines) > 0 {
+			if ip, _, ok := network.AddressIn(machines[0], peer.Inventory); ok {
+				ips = append(ips, ip.String())
+			}
+			continue
+		}
+		for _, nic := range peer.Inventory.Interfaces {
+			for _, p := range inventory.Addresses(nic) {
+				ips = append(ips, p.Addr().String())
+			}
+		}
+	}
+	return ips
+}
+
+func stopStep(Input) (*models.Step, error) {
+	return &models.Step{StepType: models.StepTypeStopInstallation, Args: []string{}}, nil
+}
+
+func upgradeStep(in Input) (*models.Step, error) {
+	return request(models.StepTypeUpgradeAgent, models.UpgradeAgentRequest{AgentImage: in.Images.Agent})
+}
+
+func (a BootArtifacts) mount() *string {
+	m := a.HostMount
+	if m == "" {
+		m = hostMount
+	}
+	return &m
+}
+
+func bootArtifactsStep(in Input) (*models.Step, error) {
+	a := in.BootArtifacts
+	if a.Kernel == "" || a.Initrd == "" || a.Rootfs == "" {
+		return nil, fmt.Errorf("host %s cannot be reclaimed: the files to boot it from are not known", in.Host.Name())
+	}
+	return request(models.StepTypeDownloadBootArtifacts, models.DownloadBootArtifactsRequest{
+		KernelURL: &a.Kernel, InitrdURL: &a.Initrd, RootfsURL: &a.Rootfs, HostFsMountDir: a.mount(),
+	})
+}
+
+func reclaimStep(in Input) (*models.Step, error) {
+	return request(models.StepTypeRebootForReclaim, models.RebootForReclaimRequest{HostFsMountDir: in.BootArtifacts.mount()})
+}
+
+// primaryNetwork is the machine network that hosts of a cluster get their addresses in: the first one, or, where it is not
+// defined, one of the bootstrap host, IPv4 before IPv6.
+func primaryNetwork(in Input) (netip.Prefix, bool) {
+	if machines := network.MachineNetworks(in.Cluster); len(machines) > 0 {
+		return machines[0], true
+	}
+	for _, h := range append([]*inventory.Host{in.Host}, in.Peers...) {
+		if h.Record.Bootstrap {
+			if list := network.Networks(h.Inventory); len(list) > 0 {
+				return list[0], true
+			}
+		}
+	}
+	return netip.Prefix{}, false
+}

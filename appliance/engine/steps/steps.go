@@ -1,0 +1,216 @@
+// Package steps knows the agent's protocol: what a host is told to do next in each state, and what its replies mean.
+//
+// For and Apply are pure functions. The forms of the requests and replies are those of openshift/assisted-installer-agent,
+// which refuses a step whose arguments are not valid JSON of the request model.
+package steps
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// Intervals after which an agent asks again, in seconds.
+const (
+	pollSeconds = 60
+	backedOff   = 120
+	atOnce      = 0
+)
+
+// hostMount is where the agent's container sees the host's file system.
+const hostMount = "/host"
+
+// Images are the pull specs that hosts are told of.
+type Images struct {
+	// Release is the release payload of the cluster.
+	Release string
+	// Agent is the agent that the appliance wants; "" never replaces an agent.
+	Agent                 string
+	Installer, Controller string
+	MCO                   string
+	// MustGather are the images for gathering what support asks for, by operator; "ocp" is OpenShift's own.
+	MustGather map[string]string
+	// CoreOS is the operating system image of the release, needed by hosts that run from their disk already.
+	CoreOS string
+}
+
+// Input is everything that decides what a host is to do.
+type Input struct {
+	Host *inventory.Host
+	// Cluster is nil for a host that is not bound to one.
+	Cluster  *models.Cluster
+	InfraEnv *models.InfraEnv
+	// Peers are the hosts of the cluster; the host itself may be among them.
+	Peers  []*inventory.Host
+	Images Images
+	// APIVIPLease and IngressVIPLease are the DHCP leases that the cluster's addresses have now.
+	APIVIPLease, IngressVIPLease string
+	// Ignition is where a host that joins an installed cluster gets its ignition config.
+	Ignition IgnitionEndpoint
+	// BootArtifacts are the files for booting a host that is reclaimed.
+	BootArtifacts BootArtifacts
+	// ServiceIPs are the addresses of this appliance that hosts may use when they cannot resolve its name.
+	ServiceIPs []string
+	// DiskCheckTimeout and ImageCheckTimeout bound the checks of a prepared installation; zero stands for 8 and 16 minutes.
+	DiskCheckTimeout, ImageCheckTimeout time.Duration
+	// Random is where step ids come from; crypto/rand.Reader, or a fixed source in tests.
+	Random io.Reader
+}
+
+// IgnitionEndpoint is the machine config server of an installed cluster.
+type IgnitionEndpoint struct {
+	URL           string
+	CACertificate string // base64 of PEM, "" for plain HTTP
+	Token         string // bearer token, "" for none
+}
+
+// BootArtifacts are the URLs of the files of a network boot.
+type BootArtifacts struct {
+	Kernel, Initrd, Rootfs string
+	// HostMount is where the agent sees the host's file system; "" stands for /host.
+	HostMount string
+}
+
+// maker makes the steps of one kind, none when there is nothing to do.
+type maker func(Input) (*models.Step, error)
+
+// plan is what a host does in a state.
+type plan struct {
+	makers  []maker
+	seconds int64
+	exit    bool
+}
+
+// The tables of states. Steps are in the order in which the agent gets them; it runs them side by side.
+var (
+	dayOne = map[string]plan{
+		models.HostStatusDiscovering:              {makers: []maker{inventoryStep}, seconds: pollSeconds},
+		models.HostStatusKnown:                    {makers: checks, seconds: pollSeconds},
+		models.HostStatusInsufficient:             {makers: checks, seconds: pollSeconds},
+		models.HostStatusPendingForInput:          {makers: checks, seconds: pollSeconds},
+		models.HostStatusDisconnected:             {makers: []maker{inventoryStep}, seconds: backedOff},
+		models.HostStatusPreparingForInstallation: {makers: []maker{dhcpStep, diskSpeedStep, imagesStep}, seconds: pollSeconds},
+		models.HostStatusInstalling:               {makers: []maker{installStep, dhcpStep}, seconds: pollSeconds},
+		models.HostStatusInstallingInProgress:     {makers: []maker{dhcpStep}, seconds: pollSeconds},
+		models.HostStatusError:                    {makers: []maker{logsStep, stopStep}, seconds: backedOff},
+		models.HostStatusCancelled:                {makers: []maker{logsStep, stopStep}, seconds: backedOff},
+		models.HostStatusDisabled:                 {seconds: backedOff},
+		models.HostStatusResetting:                {seconds: backedOff},
+		models.HostStatusBinding:                  {seconds: atOnce, exit: true},
+	}
+	dayTwo = map[string]plan{
+		models.HostStatusDiscovering:          {makers: []maker{inventoryStep, ntpStep, domainsStep}, seconds: pollSeconds},
+		models.HostStatusKnown:                {makers: joinChecks, seconds: pollSeconds},
+		models.HostStatusInsufficient:         {makers: joinChecks, seconds: pollSeconds},
+		models.HostStatusPendingForInput:      {makers: []maker{inventoryStep, connectivityStep, apiConnectivityStep, tangStep}, seconds: pollSeconds},
+		models.HostStatusDisconnected:         {makers: []maker{inventoryStep}, seconds: backedOff},
+		models.HostStatusInstalling:           {makers: []maker{installStep}, seconds: pollSeconds},
+		models.HostStatusInstallingInProgress: {seconds: pollSeconds},
+		models.HostStatusError:                {makers: []maker{logsStep, stopStep}, seconds: backedOff},
+		models.HostStatusCancelled:            {makers: []maker{logsStep, stopStep}, seconds: backedOff},
+		models.HostStatusDisabled:             {seconds: backedOff},
+		models.HostStatusResetting:            {seconds: backedOff},
+	}
+	unbound = map[string]plan{
+		models.HostStatusDiscoveringUnbound:         {makers: []maker{inventoryStep, ntpStep}, seconds: pollSeconds},
+		models.HostStatusKnownUnbound:               {makers: []maker{inventoryStep, ntpStep}, seconds: pollSeconds},
+		models.HostStatusInsufficientUnbound:        {makers: []maker{inventoryStep, ntpStep}, seconds: pollSeconds},
+		models.HostStatusDisconnectedUnbound:        {makers: []maker{inventoryStep}, seconds: backedOff},
+		models.HostStatusDisabledUnbound:            {seconds: backedOff},
+		models.HostStatusUnbinding:                  {seconds: atOnce, exit: true},
+		models.HostStatusUnbindingPendingUserAction: {seconds: atOnce, exit: true},
+		models.HostStatusReclaiming:                 {makers: []maker{bootArtifactsStep}, seconds: pollSeconds},
+		models.HostStatusReclaimingRebooting:        {makers: []maker{reclaimStep}, seconds: backedOff, exit: true},
+	}
+	checks     = []maker{inventoryStep, connectivityStep, tangStep, freeAddressesStep, dhcpStep, ntpStep, domainsStep, verifyVIPsStep}
+	joinChecks = []maker{inventoryStep, connectivityStep, apiConnectivityStep, tangStep, ntpStep, domainsStep}
+)
+
+func planFor(in Input) plan {
+	table := dayOne
+	switch {
+	case in.Cluster == nil:
+		table = unbound
+	case in.Host.Day2():
+		table = dayTwo
+	}
+	if p, ok := table[in.Host.Status()]; ok {
+		return p
+	}
+	return plan{seconds: pollSeconds}
+}
+
+// upgradable are the states in which an agent may be replaced.
+func upgradable(status string) bool {
+	switch status {
+	case models.HostStatusBinding, models.HostStatusDiscovering, models.HostStatusInsufficient, models.HostStatusKnown,
+		models.HostStatusPendingForInput, models.HostStatusDiscoveringUnbound, models.HostStatusInsufficientUnbound,
+		models.HostStatusKnownUnbound:
+		return true
+	}
+	return false
+}
+
+// For decides what a host does next and when it asks again. A state without work gets no steps. An error names the steps
+// that could not be made, each in a sentence; the other steps are there all the same, so the caller sends them and logs the
+// error.
+func For(in Input) (*models.Steps, error) {
+	p := planFor(in)
+	if in.Images.Agent != "" && in.Host.Record.DiscoveryAgentVersion != in.Images.Agent && upgradable(in.Host.Status()) {
+		p = plan{makers: []maker{upgradeStep}, seconds: pollSeconds}
+	}
+	post := models.StepsPostStepActionContinue
+	if p.exit {
+		post = models.StepsPostStepActionExit
+	}
+	answer := &models.Steps{NextInstructionSeconds: p.seconds, PostStepAction: &post, Instructions: []*models.Step{}}
+	var errs []error
+	for _, make := range p.makers {
+		step, err := make(in)
+		if err == nil && step != nil {
+			step.StepID, err = stepID(step.StepType, in.Random)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if step != nil {
+			answer.Instructions = append(answer.Instructions, step)
+		}
+	}
+	return answer, errors.Join(errs...)
+}
+
+// stepID names a step: its type and 8 hexadecimal digits.
+func stepID(kind models.StepType, random io.Reader) (string, error) {
+	var b [4]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("name step %s: %w", kind, err)
+	}
+	return string(kind) + "-" + hex.EncodeToString(b[:]), nil
+}
+
+// request makes a step whose only argument is a request as JSON.
+func request(kind models.StepType, body any) (*models.Step, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request of step %s: %w", kind, err)
+	}
+	return &models.Step{StepType: kind, Args: []string{string(b)}}, nil
+}
+
+// Runner is the argument of the command that an agent gets when it registers: it starts the program that asks for steps.
+func Runner(record *models.Host, agentImage string) (string, error) {
+	b, err := json.Marshal(models.NextStepCmdRequest{AgentVersion: &agentImage, HostID: record.ID, InfraEnvID: &record.InfraEnvID})
+	if err != nil {
+		return "", fmt.Errorf("encode the command of the step runner: %w", err)
+	}
+	return string(b), nil
+}
