@@ -107,14 +107,28 @@ func (db *DB) write(batch []*request) {
 		}
 		clear(batch)
 		batch = batch[:0]
-		select {
-		case <-db.closing:
+		r := db.next()
+		if r == nil {
 			orderly = true
 			close(db.stopped)
 			return
-		case r := <-db.requests:
-			batch = db.gather(batch, r)
 		}
+		batch = db.gather(batch, r)
+	}
+}
+
+// next waits for a request; nil when the database closes, even if requests wait.
+func (db *DB) next() *request {
+	select {
+	case <-db.closing:
+		return nil
+	default:
+	}
+	select {
+	case <-db.closing:
+		return nil
+	case r := <-db.requests:
+		return r
 	}
 }
 
