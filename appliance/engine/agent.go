@@ -1,0 +1,463 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/steps"
+	"landfall/store"
+)
+
+// clockDrift is by how many seconds a host's clock must have moved against ours before that is worth writing down.
+const clockDrift = 3
+
+// Poll is a host's question for what to do next.
+type Poll struct {
+	InfraEnvID, HostID string
+	AgentVersion       string
+	Timestamp          int64 // the host's clock in Unix seconds, 0 when it does not say
+}
+
+// Instructions answers a host's poll: what to do next, as the JSON of models.Steps. The answer is prepared once and kept in
+// memory until the host or its cluster changes, so a poll reads no row and writes nothing.
+func (e *Engine) Instructions(ctx context.Context, poll Poll) ([]byte, error) {
+	key := poll.InfraEnvID + "/" + poll.HostID
+	now := e.Clock.Now()
+	if held, ok := e.presence.hosts.Load(key); ok {
+		host := held.(*hostPresence)
+		host.seen.Store(now.UnixNano())
+		if answer := host.answer.Load(); answer != nil && answer.fits(host, poll, now) {
+			return answer.body, nil
+		}
+	}
+	return e.prepareInstructions(ctx, key, poll)
+}
+
+// fits tells whether a prepared answer still is the answer to a poll.
+func (a *pollAnswer) fits(host *hostPresence, poll Poll, now time.Time) bool {
+	return a.since == host.since.Load() && a.agentVersion == poll.AgentVersion && !drifted(a.skew, skew(now, poll.Timestamp))
+}
+
+// skew is by how many seconds a host's clock is behind ours.
+func skew(now time.Time, timestamp int64) int64 {
+	if timestamp == 0 {
+		return 0
+	}
+	return now.Unix() - timestamp
+}
+
+func drifted(before, after int64) bool {
+	return before-after > clockDrift || after-before > clockDrift
+}
+
+func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll) ([]byte, error) {
+	now := e.Clock.Now()
+	news, err := e.pollBringsNews(key, poll, now)
+	if err != nil {
+		return nil, err
+	}
+	host := e.presence.of(key)
+	host.seen.Store(now.UnixNano())
+	if news {
+		if err := e.notePoll(ctx, poll); err != nil {
+			return nil, err
+		}
+	}
+	since := host.since.Load()
+	var answer *models.Steps
+	err = e.DB.View(func(tx *store.Tx) error {
+		var err error
+		answer, err = e.nextSteps(ctx, tx, key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	host.answer.Store(&pollAnswer{since: since, agentVersion: poll.AgentVersion, skew: skew(now, poll.Timestamp), body: body})
+	return body, nil
+}
+
+// pollBringsNews tells whether a poll changes what is written of a host: it was taken as disconnected, its agent is another
+// one than before, or its clock has moved.
+func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, error) {
+	var news bool
+	err := e.DB.View(func(tx *store.Tx) error {
+		h, err := hostRows.Get(tx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("There is no host %s in infra-env %s; its agent registers again after a restart.", poll.HostID, poll.InfraEnvID)
+		}
+		if err != nil {
+			return err
+		}
+		silent := slices.Contains([]string{disconnected, disconnectedUnbound}, *h.API.Status)
+		news = silent && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
+			poll.AgentVersion != "" && poll.AgentVersion != h.API.DiscoveryAgentVersion ||
+			poll.Timestamp != 0 && drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp), skew(now, poll.Timestamp))
+		return nil
+	})
+	return news, err
+}
+
+func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
+	return e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
+		if err != nil {
+			return err
+		}
+		h.API.CheckedInAt, h.API.Timestamp = c.dateTime(), poll.Timestamp
+		h.API.DiscoveryAgentVersion = orText(poll.AgentVersion, h.API.DiscoveryAgentVersion)
+		c.saveHost(h)
+		c.settleLater(h)
+		return nil
+	})
+}
+
+// nextSteps computes what a host is to do.
+func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*models.Steps, error) {
+	c := newChange(ctx, e, tx) // for its loading only: it is never settled
+	h, err := c.host(key)
+	if err != nil {
+		return nil, err
+	}
+	host, err := c.inventoryHost(h)
+	if err != nil {
+		return nil, err
+	}
+	input := steps.Input{Host: host, Random: rand.Reader}
+	env, err := c.infraEnv(h.API.InfraEnvID.String())
+	if err != nil {
+		return nil, err
+	}
+	input.InfraEnv = &env.API
+	if h.API.ClusterID != nil {
+		if err := c.describeCluster(&input, h.API.ClusterID.String()); err != nil {
+			return nil, err
+		}
+	}
+	if *h.API.Status == preparing && input.Images.Release == "" {
+		// Which images to pull is not known before the payload was read; the host asks again shortly.
+		post := models.StepsPostStepActionContinue
+		return &models.Steps{NextInstructionSeconds: 5, PostStepAction: &post, Instructions: []*models.Step{}}, nil
+	}
+	answer, err := steps.For(input)
+	if err != nil {
+		e.Logger.Error("A step for a host could not be made.", "host", key, "error", err)
+	}
+	return answer, nil
+}
+
+// describeCluster adds a host's cluster to what its steps depend on.
+func (c *change) describeCluster(input *steps.Input, clusterID string) error {
+	row, err := c.cluster(clusterID)
+	if err != nil {
+		return err
+	}
+	input.Cluster = &row.API
+	records, err := c.hostsOf(clusterID)
+	if err != nil {
+		return err
+	}
+	for _, h := range records {
+		peer, err := c.inventoryHost(h)
+		if err != nil {
+			return err
+		}
+		input.Peers = append(input.Peers, peer)
+	}
+	if r := row.Release; r != nil {
+		input.Images = steps.Images{
+			Release: r.Image, Installer: r.Installer, Controller: r.Controller, MCO: r.MCO,
+			MustGather: map[string]string{"ocp": r.MustGather},
+		}
+	}
+	return nil
+}
+
+// runnerCommand is what an agent that registered runs: the program that polls.
+func (e *Engine) runnerCommand(host *models.Host, agentImage string) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
+	argument, err := steps.Runner(host, agentImage)
+	if err != nil {
+		return nil, err
+	}
+	return &models.HostRegistrationResponseAO1NextStepRunnerCommand{Args: []string{argument}, RetrySeconds: 30}, nil
+}
+
+// StepReply notes what a host's agent answers to a step. A reply that can't be understood is refused with kind Invalid and
+// changes nothing.
+func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply *models.StepReply) error {
+	key := infraEnvID + "/" + hostID
+	unlock := e.replies.lock(key)
+	defer unlock()
+	effect, unchanged, err := e.understand(ctx, key, reply)
+	if err != nil {
+		return err
+	}
+	e.seen(key)
+	if unchanged {
+		return nil
+	}
+	return e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if err := c.applyEffect(h, effect); err != nil {
+			return err
+		}
+		c.saveHost(h)
+		c.settleLater(h)
+		return nil
+	})
+}
+
+// understand reads a reply against what is known of its host, outside of any transaction that others wait for. It tells
+// whether the reply says nothing new.
+func (e *Engine) understand(ctx context.Context, key string, reply *models.StepReply) (effect *steps.Effect, unchanged bool, err error) {
+	err = e.DB.View(func(tx *store.Tx) error {
+		c := newChange(ctx, e, tx)
+		h, err := c.host(key)
+		if err != nil {
+			return err
+		}
+		host, err := c.inventoryHost(h)
+		if err != nil {
+			return err
+		}
+		situation := steps.Situation{Host: host}
+		var env *models.InfraEnv
+		if row, err := c.infraEnv(h.API.InfraEnvID.String()); err == nil {
+			env = &row.API
+		}
+		version := ""
+		if h.API.ClusterID != nil {
+			row, err := c.cluster(h.API.ClusterID.String())
+			if err != nil {
+				return err
+			}
+			situation.Cluster, version = &row.API, row.API.OpenshiftVersion
+		}
+		requirements := e.Requirements(version)
+		situation.Disks = requirements.DiskRules(host, situation.Cluster, env)
+		situation.DiskSpeedLimit = requirements.ForHost(host, situation.Cluster).InstallationDiskSpeedThresholdMs
+		if effect, err = steps.Apply(reply, situation); err != nil {
+			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		}
+		unchanged = c.nothingNew(h, host, effect)
+		return nil
+	})
+	return effect, unchanged, err
+}
+
+// nothingNew tells whether a reply repeats what is written already. Agents report
+// what did not change again after each failed poll.
+func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.Effect) bool {
+	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed || effect.BootArtifactsReady {
+		return false
+	}
+	if effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil || effect.Lease != nil {
+		return false
+	}
+	if effect.Inventory != nil {
+		if host.Inventory == nil || slices.Contains([]string{discovering, discoveringUnbound}, *h.API.Status) {
+			return false
+		}
+		return reflect.DeepEqual(host.Inventory, effect.Inventory.Inventory)
+	}
+	changed := effect.Connectivity != nil && !reflect.DeepEqual(effect.Connectivity, host.Connectivity) ||
+		effect.NTPSources != nil && !reflect.DeepEqual(effect.NTPSources, host.NTPSources) ||
+		effect.Domains != nil && !reflect.DeepEqual(effect.Domains, host.Domains) ||
+		effect.FreeAddresses != nil && !reflect.DeepEqual(effect.FreeAddresses, host.FreeAddresses) ||
+		effect.Tang != nil && !reflect.DeepEqual(effect.Tang, host.Tang) ||
+		effect.APIConnectivity != nil && !reflect.DeepEqual(effect.APIConnectivity, host.APIConnectivity)
+	return !changed
+}
+
+// applyEffect writes what a reply changes.
+func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
+	key := hostKey(h)
+	if effect.MediaDisconnected {
+		h.API.MediaStatus = swag.String(models.HostMediaStatusDisconnected)
+		if _, err := c.fireHost(h, onMediaLost, ""); err != nil {
+			return err
+		}
+		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityWarning, "Host %s can no longer read its discovery image.", c.hostName(h))
+	}
+	if err := c.applyReports(key, effect); err != nil {
+		return err
+	}
+	if effect.Inventory != nil {
+		h.API.DisksToBeFormatted = joinComma(effect.Inventory.ToFormat)
+		if disk := effect.Inventory.InstallationDisk; disk != nil {
+			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), disk.Path
+		} else {
+			h.API.InstallationDiskID, h.API.InstallationDiskPath = "", ""
+		}
+	}
+	if effect.InstallationFailed {
+		if _, err := c.fireHost(h, onFailure, effect.Failure); err != nil {
+			return err
+		}
+		return nil
+	}
+	if err := c.applyVIPs(h, effect.VIPs); err != nil {
+		return err
+	}
+	return c.applyPreparation(h, effect)
+}
+
+// applyPreparation notes the outcome of the two checks that a host makes before its installation.
+func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
+	facts, err := c.hostFacts(hostKey(h))
+	if err != nil {
+		return err
+	}
+	switch effect.Step {
+	case models.StepTypeInstallationDiskSpeedCheck:
+		if effect.DiskSpeed == nil {
+			return nil
+		}
+		h.DiskOK, h.DiskError = effect.Failure == "" && !effect.DiskSpeed.Slow, ""
+		if !h.DiskOK {
+			h.DiskError = orText(effect.Failure, "The installation disk is slower than etcd needs; choose another disk or host.")
+		}
+	case models.StepTypeContainerImageAvailability:
+		if len(effect.Images) == 0 && effect.Failure == "" {
+			return nil
+		}
+		h.ImagesOK, h.ImagesError = true, effect.Failure
+		for name, image := range facts.Images {
+			if image.Result == models.ContainerImageAvailabilityResultFailure {
+				h.ImagesError = "The host can't pull " + name + " from the mirror. Check that the mirror holds it and that the host trusts and reaches it."
+			}
+		}
+		h.ImagesOK = h.ImagesError == ""
+	default:
+		if effect.Failure != "" {
+			return c.hostEvent(h, "host_step_failed", models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
+		}
+	}
+	return nil
+}
+
+// applyVIPs notes what a host found out about the cluster's virtual addresses.
+func (c *change) applyVIPs(h *hostRecord, response models.VerifyVipsResponse) error {
+	if len(response) == 0 || h.API.ClusterID == nil {
+		return nil
+	}
+	row, err := c.cluster(h.API.ClusterID.String())
+	if err != nil {
+		return err
+	}
+	changed := false
+	set := func(at **models.VipVerification, verdict *models.VipVerification) {
+		if verdict != nil && (*at == nil || **at != *verdict) {
+			*at, changed = verdict, true
+		}
+	}
+	for _, found := range response {
+		for _, vip := range row.API.APIVips {
+			if found.VipType == models.VipTypeAPI && vip.IP == found.Vip {
+				set(&vip.Verification, found.Verification)
+			}
+		}
+		for _, vip := range row.API.IngressVips {
+			if found.VipType == models.VipTypeIngress && vip.IP == found.Vip {
+				set(&vip.Verification, found.Verification)
+			}
+		}
+	}
+	if changed {
+		c.saveCluster(row)
+	}
+	return nil
+}
+
+// applyReports keeps the reports that a reply brought.
+func (c *change) applyReports(key string, effect *steps.Effect) error {
+	reports := &effect.Reports
+	for _, report := range []struct {
+		name, text string
+		parsed     func(*inventory.Facts)
+	}{
+		{partInventory, reports.Inventory, func(f *inventory.Facts) {
+			f.Inventory, f.Truncation = effect.Inventory.Inventory, effect.Inventory.Truncation
+		}},
+		{partConnectivity, reports.Connectivity, func(f *inventory.Facts) { f.Connectivity = effect.Connectivity }},
+		{partFreeAddresses, reports.FreeAddresses, func(f *inventory.Facts) { f.FreeAddresses = effect.FreeAddresses }},
+		{partNTP, reports.NTPSources, func(f *inventory.Facts) { f.NTPSources = effect.NTPSources }},
+		{partDomains, reports.Domains, func(f *inventory.Facts) { f.Domains = effect.Domains }},
+		{partTang, reports.Tang, nil},
+		{partAPI, reports.APIConnectivity, func(f *inventory.Facts) { f.APIConnectivity = effect.APIConnectivity }},
+		{partImages, reports.Images, nil},
+		{partDisks, reports.Disks, nil},
+	} {
+		if report.text == "" {
+			continue
+		}
+		parsed := report.parsed
+		if parsed == nil {
+			only := inventory.Reports{}
+			*part(&only, report.name) = report.text
+			read, err := inventory.Parse(only)
+			if err != nil {
+				return err
+			}
+			parsed = func(f *inventory.Facts) {
+				switch report.name {
+				case partTang:
+					f.Tang, f.TangError = read.Tang, read.TangError
+				case partImages:
+					f.Images = read.Images
+				case partDisks:
+					f.Disks = read.Disks
+				}
+			}
+		}
+		if err := c.setReport(key, report.name, report.text, parsed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HostIgnition returns a host's own ignition config for its installation, for the installer on the host. It is refused
+// with kind Conflict until it was generated.
+func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
+	var clusterID, name string
+	err := e.DB.View(func(tx *store.Tx) error {
+		h, err := hostRows.Get(tx, infraEnvID+"/"+hostID)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
+		}
+		if err != nil {
+			return err
+		}
+		if h.API.ClusterID == nil {
+			return conflict("Host %s belongs to no cluster and has no ignition config.", hostID)
+		}
+		clusterID, name = h.API.ClusterID.String(), hostIgnition(inventory.NewHost(&h.API, nil))
+		return nil
+	})
+	if err != nil {
+		return nil, store.FileInfo{}, err
+	}
+	file, info, err := installerFiles.Open(e.DB, clusterID+"/"+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, info, conflict("The ignition config of host %s is not generated yet; it is made when the installation is prepared.", hostID)
+	}
+	return file, info, err
+}

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+
+	"landfall/store"
+)
+
+// change is one unit of work: the objects it has loaded, which of them it altered, and what is to be told when it is
+// committed.
+type change struct {
+	ctx context.Context
+	e   *Engine
+	tx  *store.Tx
+	now time.Time
+
+	clusters                                  map[string]*clusterRecord
+	infraEnvs                                 map[string]*infraEnvRecord
+	hosts                                     map[string]*hostRecord
+	dirtyClusters, dirtyInfraEnvs, dirtyHosts map[string]bool
+
+	refresh []string // clusters whose states and validations are to be computed anew
+	alone   []string // hosts of no cluster, likewise
+
+	events       int
+	touchedHosts []string
+	reported     []string // hosts whose reports were replaced
+	deadlineSet  bool
+	preparations bool // which clusters are to be prepared changed
+	lines        []logLine
+}
+
+type logLine struct {
+	level   slog.Level
+	message string
+	attrs   []any
+}
+
+func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
+	return &change{
+		ctx: ctx, e: e, tx: tx, now: e.Clock.Now().UTC(),
+		clusters:  make(map[string]*clusterRecord),
+		infraEnvs: make(map[string]*infraEnvRecord),
+		hosts:     make(map[string]*hostRecord),
+
+		dirtyClusters:  make(map[string]bool),
+		dirtyInfraEnvs: make(map[string]bool),
+		dirtyHosts:     make(map[string]bool),
+	}
+}
+
+func (c *change) dateTime() strfmt.DateTime { return strfmt.DateTime(c.now) }
+
+func (c *change) log(level slog.Level, message string, attrs ...any) {
+	c.lines = append(c.lines, logLine{level, message, attrs})
+}
+
+// load gets a row once per change and keeps it, so that all parts of a change see and alter the same object.
+func load[T any](c *change, held map[string]*T, rows store.Bucket[T], key, what string) (*T, error) {
+	if row, ok := held[key]; ok {
+		return row, nil
+	}
+	row, err := rows.Get(c.tx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("There is no %s %s.", what, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	held[key] = row
+	return row, nil
+}
+
+func (c *change) cluster(id string) (*clusterRecord, error) {
+	return load(c, c.clusters, clusterRows, id, "cluster")
+}
+
+func (c *change) infraEnv(id string) (*infraEnvRecord, error) {
+	return load(c, c.infraEnvs, infraEnvRows, id, "infra-env")
+}
+
+func (c *change) host(key string) (*hostRecord, error) {
+	return load(c, c.hosts, hostRows, key, "host")
+}
+
+// settleLater has the cluster, or the host when it has none, computed anew before the change is committed.
+func (c *change) settleLater(h *hostRecord) {
+	if h.API.ClusterID != nil {
+		c.settleCluster(h.API.ClusterID.String())
+		return
+	}
+	if key := hostKey(h); !slices.Contains(c.alone, key) {
+		c.alone = append(c.alone, key)
+	}
+}
+
+func (c *change) settleCluster(id string) {
+	if !slices.Contains(c.refresh, id) {
+		c.refresh = append(c.refresh, id)
+	}
+}
+
+// clusterHostKeys lists the keys of a cluster's hosts in order.
+func clusterHostKeys(tx *store.Tx, clusterID string) ([]string, error) {
+	var keys []string
+	prefix := clusterID + "/"
+	err := clusterHosts.Keys(tx, prefix, func(key string) error {
+		keys = append(keys, key[len(prefix):])
+		return nil
+	})
+	return keys, err
+}
+
+func (c *change) hostsOf(clusterID string) ([]*hostRecord, error) {
+	keys, err := clusterHostKeys(c.tx, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	hosts := make([]*hostRecord, 0, len(keys))
+	for _, key := range keys {
+		h, err := c.host(key)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts, nil
+}
+
+// settle computes what follows from the change and writes all of it.
+func (c *change) settle() error {
+	for _, id := range c.refresh {
+		if err := c.refreshCluster(id); err != nil {
+			return err
+		}
+	}
+	for _, key := range c.alone {
+		if err := c.refreshUnbound(key); err != nil {
+			return err
+		}
+	}
+	return c.write()
+}
+
+// saveCluster, saveInfraEnv and saveHost have a loaded object written when the change settles. What was loaded and not
+// saved is not written.
+func (c *change) saveCluster(row *clusterRecord) {
+	id := row.API.ID.String()
+	c.clusters[id] = row
+	c.dirtyClusters[id] = true
+}
+
+func (c *change) saveInfraEnv(row *infraEnvRecord) {
+	id := row.API.ID.String()
+	c.infraEnvs[id] = row
+	c.dirtyInfraEnvs[id] = true
+}
+
+func (c *change) saveHost(row *hostRecord) {
+	key := hostKey(row)
+	c.hosts[key] = row
+	c.dirtyHosts[key] = true
+}
+
+// write puts the altered objects back. What hosts are told next depends on their cluster and on each other, so an altered
+// cluster makes the prepared instructions of all its hosts stale.
+func (c *change) write() error {
+	for id := range c.dirtyClusters {
+		row := c.clusters[id]
+		row.API.UpdatedAt = c.now
+		if err := errors.Join(clusterRows.Put(c.tx, id, row), c.setClusterDeadline(id, row), c.relay(row)); err != nil {
+			return err
+		}
+		keys, err := clusterHostKeys(c.tx, id)
+		if err != nil {
+			return err
+		}
+		c.touchedHosts = append(c.touchedHosts, keys...)
+	}
+	for id := range c.dirtyInfraEnvs {
+		if err := infraEnvRows.Put(c.tx, id, c.infraEnvs[id]); err != nil {
+			return err
+		}
+	}
+	for key := range c.dirtyHosts {
+		row := c.hosts[key]
+		row.API.UpdatedAt = c.now
+		if err := errors.Join(hostRows.Put(c.tx, key, row), c.setHostDeadline(key, row)); err != nil {
+			return err
+		}
+		c.touchedHosts = append(c.touchedHosts, key)
+	}
+	return nil
+}

@@ -1,0 +1,550 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/network"
+	"landfall/appliance/mirror"
+	"landfall/store"
+)
+
+const apiRoot = "/api/assisted-install/v2"
+
+// Defaults of a cluster's networks (the Assisted Installer's).
+const (
+	DefaultClusterNetwork    = "10.128.0.0/14"
+	DefaultClusterHostPrefix = 23
+	DefaultServiceNetwork    = "172.30.0.0/16"
+)
+
+// builtinOperators are watched in every cluster.
+var builtinOperators = []string{"console", "cvo"}
+
+// RegisterCluster creates a cluster: its row, the event that people read and the outbox entry that AMS must hear are one
+// transaction. An invalid description is refused with an [Error] of kind Invalid and leaves nothing.
+func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams) (*models.Cluster, error) {
+	row, err := e.newCluster(params)
+	if err != nil {
+		return nil, err
+	}
+	id := row.API.ID.String()
+	err = e.update(ctx, func(c *change) error {
+		fresh := *row // the function may be run again: each run starts from what was asked for
+		fresh.API.CreatedAt = c.now
+		fresh.API.StatusUpdatedAt = c.dateTime()
+		c.saveCluster(&fresh)
+		c.settleCluster(id)
+		return c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.", fresh.API.Name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Cluster(id)
+}
+
+func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord, error) {
+	if _, err := mirror.ParsePullSecret(swag.StringValue(params.PullSecret)); err != nil {
+		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+	}
+	name, domain := swag.StringValue(params.Name), params.BaseDNSDomain
+	if err := checkNames(&name, &domain); err != nil {
+		return nil, err
+	}
+	image, err := e.releaseImage(swag.StringValue(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
+	if err != nil {
+		return nil, err
+	}
+	controlPlanes, mode := int64(3), models.ClusterHighAvailabilityModeFull
+	switch {
+	case params.ControlPlaneCount != nil:
+		controlPlanes = *params.ControlPlaneCount
+	case swag.StringValue(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone:
+		controlPlanes = 1
+	}
+	if controlPlanes < 1 || controlPlanes > 5 || controlPlanes == 2 {
+		return nil, invalid("A cluster has 1, 3, 4 or 5 control-plane nodes, not %d.", controlPlanes)
+	}
+	if controlPlanes == 1 {
+		mode = models.ClusterHighAvailabilityModeNone
+	}
+	id := strfmt.UUID(uuid.NewString())
+	row := &clusterRecord{PullSecret: *params.PullSecret}
+	row.API = models.Cluster{
+		ID: &id, Kind: swag.String(models.ClusterKindCluster), Href: swag.String(apiRoot + "/clusters/" + id.String()),
+		Name: name, BaseDNSDomain: domain, OpenshiftVersion: image.OpenshiftVersion, OcpReleaseImage: image.URL,
+		CPUArchitecture: image.CPUArchitecture, PullSecretSet: true, SSHPublicKey: params.SSHPublicKey,
+		ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,
+		HTTPProxy: swag.StringValue(params.HTTPProxy), HTTPSProxy: swag.StringValue(params.HTTPSProxy), NoProxy: swag.StringValue(params.NoProxy),
+		AdditionalNtpSource: orDefault(params.AdditionalNtpSource, strings.Join(e.NTPSources, ",")),
+		Hyperthreading:      orDefault(params.Hyperthreading, models.ClusterHyperthreadingAll),
+		NetworkType:         swag.String(orDefault(params.NetworkType, models.ClusterNetworkTypeOVNKubernetes)),
+		VipDhcpAllocation:   swag.Bool(swag.BoolValue(params.VipDhcpAllocation)),
+		SchedulableMasters:  swag.Bool(swag.BoolValue(params.SchedulableMasters)), SchedulableMastersForcedTrue: swag.Bool(true),
+		DiskEncryption: params.DiskEncryption, IgnitionEndpoint: params.IgnitionEndpoint, LoadBalancer: params.LoadBalancer,
+		Tags: swag.StringValue(params.Tags), UserName: "admin", EmailDomain: "", Imported: swag.Bool(false),
+		ClusterNetworks: params.ClusterNetworks, ServiceNetworks: params.ServiceNetworks, MachineNetworks: params.MachineNetworks,
+		APIVips: params.APIVips, IngressVips: params.IngressVips,
+		Status: swag.String(clusterInsufficient), StatusInfo: swag.String("The cluster was just created."),
+		Progress: &models.ClusterProgressInfo{}, Hosts: []*models.Host{}, HostNetworks: []*models.HostNetwork{},
+		LastInstallationPreparation: models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The installation has not been started yet."},
+	}
+	for _, name := range builtinOperators {
+		row.API.MonitoredOperators = append(row.API.MonitoredOperators, &models.MonitoredOperator{
+			ClusterID: id, Name: name, OperatorType: models.OperatorTypeBuiltin, TimeoutSeconds: 3600,
+		})
+	}
+	if err := setPlatform(&row.API, params.Platform, params.UserManagedNetworking); err != nil {
+		return nil, err
+	}
+	if row.API.DiskEncryption == nil {
+		row.API.DiskEncryption = &models.DiskEncryption{}
+	}
+	setDefault(&row.API.DiskEncryption.EnableOn, models.DiskEncryptionEnableOnNone)
+	setDefault(&row.API.DiskEncryption.Mode, models.DiskEncryptionModeTpmv2)
+	if row.API.ClusterNetworks == nil {
+		row.API.ClusterNetworks = []*models.ClusterNetwork{{Cidr: DefaultClusterNetwork, HostPrefix: DefaultClusterHostPrefix}}
+	}
+	if row.API.ServiceNetworks == nil {
+		row.API.ServiceNetworks = []*models.ServiceNetwork{{Cidr: DefaultServiceNetwork}}
+	}
+	return row, completeNetworks(&row.API)
+}
+
+// setPlatform follows the rule of the API: none and user-managed networking go together, a single node has them, and
+// everything else is baremetal.
+func setPlatform(cluster *models.Cluster, platform *models.Platform, userManaged *bool) error {
+	kind := models.PlatformTypeBaremetal
+	switch {
+	case platform != nil && platform.Type != nil:
+		kind = *platform.Type
+	case swag.BoolValue(userManaged) || cluster.ControlPlaneCount == 1:
+		kind = models.PlatformTypeNone
+	}
+	if kind == models.PlatformTypeBaremetal && cluster.ControlPlaneCount == 1 && platform != nil {
+		kind = models.PlatformTypeNone
+	}
+	if kind != models.PlatformTypeBaremetal && kind != models.PlatformTypeNone {
+		return invalid("Platform %q is not supported yet; use %q or %q.", kind, models.PlatformTypeBaremetal, models.PlatformTypeNone)
+	}
+	if kind == models.PlatformTypeBaremetal && swag.BoolValue(userManaged) {
+		return invalid("Platform %q manages its own networking; leave user_managed_networking out or choose platform %q.", kind, models.PlatformTypeNone)
+	}
+	cluster.Platform = &models.Platform{Type: &kind}
+	cluster.UserManagedNetworking = swag.Bool(kind == models.PlatformTypeNone)
+	return nil
+}
+
+// completeNetworks checks a cluster's networks and VIPs, stamps them with its id, and fills the older single fields of
+// the API.
+func completeNetworks(cluster *models.Cluster) error {
+	if cluster.MachineNetworks == nil {
+		cluster.MachineNetworks = []*models.MachineNetwork{}
+	}
+	if cluster.APIVips == nil {
+		cluster.APIVips = []*models.APIVip{}
+	}
+	if cluster.IngressVips == nil {
+		cluster.IngressVips = []*models.IngressVip{}
+	}
+	var networks []namedNetwork
+	for _, network := range cluster.ClusterNetworks {
+		network.ClusterID = *cluster.ID
+		networks = append(networks, namedNetwork{"cluster network", string(network.Cidr)})
+	}
+	for _, network := range cluster.ServiceNetworks {
+		network.ClusterID = *cluster.ID
+		networks = append(networks, namedNetwork{"service network", string(network.Cidr)})
+	}
+	for _, network := range cluster.MachineNetworks {
+		network.ClusterID = *cluster.ID
+		networks = append(networks, namedNetwork{"machine network", string(network.Cidr)})
+	}
+	if err := checkNetworks(networks); err != nil {
+		return err
+	}
+	for _, vip := range cluster.APIVips {
+		vip.ClusterID = *cluster.ID
+		if _, err := netip.ParseAddr(string(vip.IP)); err != nil {
+			return invalid("The API VIP %q is not an IP address.", vip.IP)
+		}
+	}
+	for _, vip := range cluster.IngressVips {
+		vip.ClusterID = *cluster.ID
+		if _, err := netip.ParseAddr(string(vip.IP)); err != nil {
+			return invalid("The ingress VIP %q is not an IP address.", vip.IP)
+		}
+	}
+	cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix, cluster.ServiceNetworkCidr, cluster.MachineNetworkCidr = "", 0, "", ""
+	if len(cluster.ClusterNetworks) > 0 {
+		cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix = string(cluster.ClusterNetworks[0].Cidr), cluster.ClusterNetworks[0].HostPrefix
+	}
+	if len(cluster.ServiceNetworks) > 0 {
+		cluster.ServiceNetworkCidr = string(cluster.ServiceNetworks[0].Cidr)
+	}
+	if len(cluster.MachineNetworks) > 0 {
+		cluster.MachineNetworkCidr = string(cluster.MachineNetworks[0].Cidr)
+	}
+	return nil
+}
+
+type namedNetwork struct{ name, cidr string }
+
+// checkNetworks refuses what is no CIDR and networks that overlap, naming both.
+func checkNetworks(networks []namedNetwork) error {
+	prefixes := make([]netip.Prefix, len(networks))
+	for i, network := range networks {
+		prefix, err := netip.ParsePrefix(network.cidr)
+		if err != nil {
+			return invalid("The %s %q is not a network in CIDR notation, such as 192.168.0.0/24.", network.name, network.cidr)
+		}
+		if prefix != prefix.Masked() {
+			return invalid("The %s %s has bits set behind its prefix; the network is %s.", network.name, network.cidr, prefix.Masked())
+		}
+		prefixes[i] = prefix
+		for j := range i {
+			if prefixes[j].Overlaps(prefix) {
+				return invalid("The %s %s overlaps with the %s %s; choose another for one of them.", network.name, network.cidr, networks[j].name, networks[j].cidr)
+			}
+		}
+	}
+	return nil
+}
+
+func checkNames(name, domain *string) error {
+	if name != nil {
+		if problem := network.CheckClusterName(*name); problem != "" {
+			return invalid("%s", problem)
+		}
+	}
+	if domain != nil && *domain != "" {
+		if problem := network.CheckBaseDomain(*domain); problem != "" {
+			return invalid("%s", problem)
+		}
+	}
+	return nil
+}
+
+// releaseImage finds the release for a version (exact, or the newest that begins with it) and an architecture; a pull
+// spec in the request wins over the list.
+func (e *Engine) releaseImage(version, arch, pullSpec string) (ReleaseImage, error) {
+	if arch == "" {
+		arch = "x86_64"
+	}
+	if pullSpec != "" {
+		return ReleaseImage{OpenshiftVersion: version, CPUArchitecture: arch, URL: pullSpec}, nil
+	}
+	var found *ReleaseImage
+	for i, image := range e.ReleaseList {
+		if image.CPUArchitecture != arch {
+			continue
+		}
+		switch {
+		case image.OpenshiftVersion == version:
+			return image, nil
+		case version == "" && image.Default, strings.HasPrefix(image.OpenshiftVersion, version+"."), strings.HasPrefix(image.OpenshiftVersion, version+"-"):
+			found = &e.ReleaseList[i]
+		}
+	}
+	if found != nil {
+		return *found, nil
+	}
+	var known []string
+	for _, image := range e.ReleaseList {
+		known = append(known, image.OpenshiftVersion+" ("+image.CPUArchitecture+")")
+	}
+	if len(known) == 0 {
+		return ReleaseImage{}, invalid("No OpenShift release is configured; add one under release_images in the configuration.")
+	}
+	return ReleaseImage{}, invalid("There is no release image for OpenShift %q on %s; the configuration has %s.", version, arch, strings.Join(known, ", "))
+}
+
+// Cluster returns a cluster as the API shows it, with its hosts.
+func (e *Engine) Cluster(id string) (*models.Cluster, error) {
+	var shown *models.Cluster
+	err := e.DB.View(func(tx *store.Tx) error {
+		row, err := clusterRows.Get(tx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("There is no cluster %s.", id)
+		}
+		if err != nil {
+			return err
+		}
+		shown, err = e.showCluster(tx, row, true)
+		return err
+	})
+	return shown, err
+}
+
+// Clusters returns all clusters as the API lists them, the newest first; with their hosts if asked.
+func (e *Engine) Clusters(withHosts bool) ([]*models.Cluster, error) {
+	clusters := []*models.Cluster{}
+	err := e.DB.View(func(tx *store.Tx) error {
+		return clusterRows.Each(tx, "", func(_ string, row *clusterRecord) error {
+			shown, err := e.showCluster(tx, row, withHosts)
+			clusters = append(clusters, shown)
+			return err
+		})
+	})
+	slices.SortFunc(clusters, func(a, b *models.Cluster) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return clusters, err
+}
+
+func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (*models.Cluster, error) {
+	shown := row.API
+	shown.Hosts = []*models.Host{}
+	shown.EnabledHostCount, shown.ReadyHostCount, shown.TotalHostCount = 0, 0, 0
+	keys, err := clusterHostKeys(tx, shown.ID.String())
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		h, err := hostRows.Get(tx, key)
+		if err != nil {
+			return nil, err
+		}
+		shown.TotalHostCount++
+		shown.EnabledHostCount++
+		if *h.API.Status == known {
+			shown.ReadyHostCount++
+		}
+		if withHosts {
+			host, err := e.showHost(tx, h, true)
+			if err != nil {
+				return nil, err
+			}
+			shown.Hosts = append(shown.Hosts, host)
+		}
+	}
+	return &shown, nil
+}
+
+// UpdateCluster alters a cluster's description. Fields that are absent stay as they are. From the moment that its
+// installation is prepared the description is refused with kind Conflict.
+func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
+	err := e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
+			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.", row.API.Name, *row.API.Status)
+		}
+		if err := applyClusterUpdate(row, params); err != nil {
+			return err
+		}
+		c.saveCluster(row)
+		c.settleCluster(id)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Cluster(id)
+}
+
+func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams) error {
+	api := &row.API
+	if err := checkNames(params.Name, params.BaseDNSDomain); err != nil {
+		return err
+	}
+	if params.PullSecret != nil {
+		if _, err := mirror.ParsePullSecret(*params.PullSecret); err != nil {
+			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		}
+		row.PullSecret, api.PullSecretSet = *params.PullSecret, true
+	}
+	assign(&api.Name, params.Name)
+	assign(&api.BaseDNSDomain, params.BaseDNSDomain)
+	assign(&api.AdditionalNtpSource, params.AdditionalNtpSource)
+	assign(&api.HTTPProxy, params.HTTPProxy)
+	assign(&api.HTTPSProxy, params.HTTPSProxy)
+	assign(&api.NoProxy, params.NoProxy)
+	assign(&api.Hyperthreading, params.Hyperthreading)
+	assign(&api.SSHPublicKey, params.SSHPublicKey)
+	assign(&api.Tags, params.Tags)
+	for _, field := range []struct {
+		to   **bool
+		from *bool
+	}{{&api.SchedulableMasters, params.SchedulableMasters}, {&api.VipDhcpAllocation, params.VipDhcpAllocation}} {
+		if field.from != nil {
+			*field.to = field.from
+		}
+	}
+	if params.NetworkType != nil {
+		api.NetworkType = params.NetworkType
+	}
+	if params.APIVipDNSName != nil {
+		api.APIVipDNSName = params.APIVipDNSName
+	}
+	if params.ControlPlaneCount != nil {
+		api.ControlPlaneCount = *params.ControlPlaneCount
+	}
+	if params.DiskEncryption != nil {
+		api.DiskEncryption = params.DiskEncryption
+	}
+	if params.LoadBalancer != nil {
+		api.LoadBalancer = params.LoadBalancer
+	}
+	if params.Platform != nil || params.UserManagedNetworking != nil {
+		platform := params.Platform
+		if platform == nil && !swag.BoolValue(params.UserManagedNetworking) {
+			platform = api.Platform
+		}
+		if err := setPlatform(api, platform, params.UserManagedNetworking); err != nil {
+			return err
+		}
+	}
+	if params.ClusterNetworks != nil {
+		api.ClusterNetworks = params.ClusterNetworks
+	} else if params.ClusterNetworkCidr != nil {
+		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*params.ClusterNetworkCidr), HostPrefix: max(swag.Int64Value(params.ClusterNetworkHostPrefix), 1)}}
+	}
+	if params.ServiceNetworks != nil {
+		api.ServiceNetworks = params.ServiceNetworks
+	} else if params.ServiceNetworkCidr != nil {
+		api.ServiceNetworks = []*models.ServiceNetwork{{Cidr: models.Subnet(*params.ServiceNetworkCidr)}}
+	}
+	if params.MachineNetworks != nil {
+		api.MachineNetworks = params.MachineNetworks
+	} else if params.MachineNetworkCidr != nil {
+		api.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(*params.MachineNetworkCidr)}}
+	}
+	if params.APIVips != nil {
+		api.APIVips = params.APIVips
+	}
+	if params.IngressVips != nil {
+		api.IngressVips = params.IngressVips
+	}
+	return completeNetworks(api)
+}
+
+// DeregisterCluster deletes a cluster with its hosts, files and events. It is refused with kind Conflict while the cluster
+// is being installed.
+func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
+	return e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing}, *row.API.Status) {
+			return conflict("Cluster %s is %s; cancel the installation before you delete it.", row.API.Name, *row.API.Status)
+		}
+		return c.removeCluster(id, row)
+	})
+}
+
+func (c *change) removeCluster(id string, row *clusterRecord) error {
+	hosts, err := c.hostsOf(id)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if err := c.removeHost(h); err != nil {
+			return err
+		}
+	}
+	if err := c.unbindInfraEnvs(id); err != nil {
+		return err
+	}
+	if err := c.removeFiles(id); err != nil {
+		return err
+	}
+	delete(c.clusters, id)
+	return errors.Join(
+		clusterRows.Delete(c.tx, id),
+		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),
+		pendingWork.Remove(c.tx, id),
+		c.relayDeletion(id),
+		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.", row.API.Name),
+	)
+}
+
+// UISettings returns what the browser keeps with a cluster.
+func (e *Engine) UISettings(id string) (string, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return "", err
+	}
+	return row.UISettings, nil
+}
+
+// SetUISettings replaces what the browser keeps with a cluster.
+func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
+	return e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		row.UISettings = settings
+		c.saveCluster(row)
+		return nil
+	})
+}
+
+func (e *Engine) clusterRow(id string) (*clusterRecord, error) {
+	var row *clusterRecord
+	err := e.DB.View(func(tx *store.Tx) error {
+		var err error
+		row, err = clusterRows.Get(tx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("There is no cluster %s.", id)
+		}
+		return err
+	})
+	return row, err
+}
+
+// consoleURL is where the web console of a cluster will be.
+func consoleURL(cluster *models.Cluster) string {
+	return "https://console-openshift-console.apps." + cluster.Name + "." + cluster.BaseDNSDomain
+}
+
+func consoleURLIfUp(row *clusterRecord) string {
+	for _, operator := range row.API.MonitoredOperators {
+		if operator.Name == "console" && operator.Status == models.OperatorStatusAvailable {
+			return consoleURL(&row.API)
+		}
+	}
+	return ""
+}
+
+func assign[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func orDefault(value *string, otherwise string) string {
+	if value == nil || *value == "" {
+		return otherwise
+	}
+	return *value
+}
+
+func setDefault(field **string, value string) {
+	if *field == nil || **field == "" {
+		*field = &value
+	}
+}
+
+// sentence ends an error's text as a sentence.
+func sentence(err error) string {
+	text := strings.TrimSpace(err.Error())
+	if text == "" {
+		return text
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}

@@ -1,0 +1,217 @@
+// Package engine is the installation engine: the only writer of clusters, infra-envs and hosts.
+//
+// Whatever happens (a request, an agent's reply, a timer) becomes one call of a method of [Engine], and that call
+// is one transaction of the store. It loads what it needs through a [change], alters it, and lets the change settle:
+// validations and states that follow are computed by the tables in lifecycle.go, and objects, events, outbox entries and
+// deadlines are written together. A reader who follows one request goes: clusters.go (RegisterCluster) -> change.go
+// (settle) -> lifecycle.go (the tables) -> events.go and outbox.go (what people and AMS hear of it).
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/engine/validation"
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+	"landfall/store"
+)
+
+// Releases reads release payloads and runs the installer that they contain; *release.Library implements it.
+type Releases interface {
+	// Payload resolves a release pull spec through the mirror with the given pull secret.
+	Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*release.Payload, error)
+	// Installer provides the payload's openshift-install as a file and a function that ends its use.
+	Installer(ctx context.Context, payload *release.Payload, secret authn.Keychain, progress func(done, total int64)) (*release.Installer, func(), error)
+	// Generate runs the installer over an install-config and returns what it wrote.
+	Generate(ctx context.Context, installer *release.Installer, request release.GenerateRequest) (*release.Generated, error)
+}
+
+// Mirror is what the engine asks of the site's mirror rules; *mirror.Rules implements it.
+type Mirror interface {
+	RegistriesConf() []byte
+	ImageDigestSources() []mirror.ImageDigestSource
+	CABundle() []byte
+	Empty() bool
+}
+
+// Images names the three programs that run on hosts and in the cluster. An empty name means: the one in the
+// cluster's release payload.
+type Images struct {
+	Agent, Installer, Controller string
+}
+
+// ReleaseImage is one OpenShift release that clusters can be made of.
+type ReleaseImage struct {
+	OpenshiftVersion string
+	CPUArchitecture  string // RPM names: x86_64, aarch64, ppc64le, s390x
+	URL              string // pull spec
+	Default          bool
+	SupportLevel     string // production, beta, maintenance
+}
+
+// Timeouts are the limits that the engine sets to hosts and installations.
+type Timeouts struct {
+	HostDisconnected time.Duration // without a poll, before a host counts as disconnected
+	HostPreparing    time.Duration
+	ClusterPreparing time.Duration
+	Installation     time.Duration
+	Finalizing       time.Duration
+	UserAction       time.Duration // waiting for a person to correct the boot order
+	Stages           map[string]time.Duration
+}
+
+// DefaultTimeouts returns the limits of the Assisted Installer's own service.
+func DefaultTimeouts() Timeouts {
+	return Timeouts{
+		HostDisconnected: 3 * time.Minute,
+		HostPreparing:    8 * time.Minute,
+		ClusterPreparing: 10 * time.Minute,
+		Installation:     24 * time.Hour,
+		Finalizing:       5 * time.Hour,
+		UserAction:       time.Hour,
+		Stages: map[string]time.Duration{
+			"Starting installation":         30 * time.Minute,
+			"Waiting for control plane":     time.Hour,
+			"Waiting for controller":        time.Hour,
+			"Waiting for bootkube":          time.Hour,
+			"Installing":                    time.Hour,
+			"Joined":                        time.Hour,
+			"Writing image to disk":         30 * time.Minute,
+			"Copying registry data to disk": 90 * time.Minute,
+			"Rebooting":                     40 * time.Minute,
+			"Configuring":                   time.Hour,
+			"Waiting for ignition":          24 * time.Hour,
+		},
+	}
+}
+
+func (t Timeouts) stage(name string) time.Duration {
+	if d, ok := t.Stages[name]; ok {
+		return d
+	}
+	return time.Hour
+}
+
+// Options is what an engine needs to run.
+type Options struct {
+	DB           *store.DB
+	Releases     Releases
+	Mirror       Mirror
+	Clock        clockwork.Clock
+	Logger       *slog.Logger
+	URL          string // what hosts reach, without a trailing slash
+	Images       Images
+	ReleaseList  []ReleaseImage
+	ServiceCA    []byte // PEM of the certificate authority of URL, when it is https with an own one
+	NTPSources   []string
+	Requirements func(version string) validation.Requirements // nil: the defaults
+	Timeouts     Timeouts
+}
+
+// Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.
+type Engine struct {
+	Options
+	presence *presence
+	parsed   *parsedFacts
+	replies  keyedLocks
+	hostRows []hostRow
+	rows     []clusterRow
+	alarm    chan struct{} // a deadline was set that may be earlier than the one waited for
+	work     chan struct{} // the set of clusters to prepare changed
+}
+
+// New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier process left.
+func New(options Options) (*Engine, error) {
+	if options.DB == nil || options.Releases == nil || options.Mirror == nil {
+		return nil, errors.New("engine: a store, a source of releases and mirror rules are needed")
+	}
+	if options.Clock == nil {
+		options.Clock = clockwork.NewRealClock()
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.Requirements == nil {
+		options.Requirements = validation.DefaultRequirements
+	}
+	if options.Timeouts.HostDisconnected == 0 {
+		options.Timeouts = DefaultTimeouts()
+	}
+	return &Engine{
+		Options:  options,
+		presence: newPresence(options.Clock.Now()),
+		parsed:   newParsedFacts(parsedFactsLimit),
+		hostRows: hostTable(),
+		rows:     clusterTable(),
+		alarm:    make(chan struct{}, 1),
+		work:     make(chan struct{}, 1),
+	}, nil
+}
+
+// Run works through deadlines and preparations until the context ends, and returns when all that it started has ended.
+// Installations that an earlier process was preparing are taken up again.
+func (e *Engine) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { e.watchDeadlines(ctx) })
+	return e.runPreparations(ctx)
+}
+
+// update runs one change and, once it is committed, tells those who wait for what it altered. The function may be run
+// more than once and must have no effects but those on its change.
+func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
+	var committed, last *change
+	err := e.DB.Update(ctx, func(tx *store.Tx) error {
+		c := newChange(ctx, e, tx)
+		last = c
+		if err := fn(c); err != nil {
+			return err
+		}
+		if err := c.settle(); err != nil {
+			return err
+		}
+		committed = c
+		return nil
+	})
+	if err != nil {
+		if last != nil {
+			e.parsed.drop(last.reported...)
+		}
+		return err
+	}
+	e.announce(committed)
+	return nil
+}
+
+// announce wakes whoever waits for what a committed change altered. The browser's feed is the store's own affair.
+func (e *Engine) announce(c *change) {
+	for _, key := range c.touchedHosts {
+		e.presence.forget(key)
+	}
+	if c.deadlineSet {
+		e.wake()
+	}
+	if c.preparations {
+		select {
+		case e.work <- struct{}{}:
+		default:
+		}
+	}
+	for _, line := range c.lines {
+		e.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
+	}
+}
+
+func (e *Engine) wake() {
+	select {
+	case e.alarm <- struct{}{}:
+	default:
+	}
+}

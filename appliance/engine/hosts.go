@@ -1,0 +1,465 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+	"landfall/store"
+)
+
+func hostKey(h *hostRecord) string { return h.API.InfraEnvID.String() + "/" + h.API.ID.String() }
+
+// Registration is the answer to an agent that registered its host.
+type Registration struct {
+	Host   *models.Host
+	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand
+}
+
+// RegisterHost notes that an agent runs on a host. The same host (by its id) that registers again is the same row: it
+// was restarted, and its lifecycle says what that means. A host that turns up from another infra-env's image moves
+// there, unless it is in the middle of an installation.
+func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *models.HostCreateParams) (*Registration, error) {
+	if params.HostID == nil || *params.HostID == "" {
+		return nil, invalid("A host registers with its host_id, a UUID.")
+	}
+	id := *params.HostID
+	key := infraEnvID + "/" + id.String()
+	err := e.update(ctx, func(c *change) error {
+		env, err := c.infraEnv(infraEnvID)
+		if err != nil {
+			return err
+		}
+		if err := c.leaveOtherInfraEnvs(id, infraEnvID); err != nil {
+			return err
+		}
+		h, err := c.host(key)
+		if KindOf(err) == NotFound {
+			return c.addHost(env, id, params.DiscoveryAgentVersion)
+		}
+		if err != nil {
+			return err
+		}
+		h.API.DiscoveryAgentVersion = params.DiscoveryAgentVersion
+		h.API.RegisteredAt = c.dateTime()
+		return c.registerAgain(h)
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.seen(key)
+	host, err := e.Host(infraEnvID, id.String())
+	if err != nil {
+		return nil, err
+	}
+	runner, err := e.runnerCommand(host, params.DiscoveryAgentVersion)
+	return &Registration{Host: host, Runner: runner}, err
+}
+
+func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion string) error {
+	infraEnvID := *env.API.ID
+	h := &hostRecord{API: models.Host{
+		ID: &id, InfraEnvID: infraEnvID, Kind: swag.String(models.HostKindHost),
+		Href:   swag.String(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
+		Status: swag.String(initial), StatusInfo: swag.String(""), Role: models.HostRoleAutoAssign, SuggestedRole: models.HostRoleAutoAssign,
+		DiscoveryAgentVersion: agentVersion, CreatedAt: c.now, RegisteredAt: c.dateTime(), CheckedInAt: c.dateTime(),
+		UserName: "admin", Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
+		MediaStatus: swag.String(models.HostMediaStatusConnected),
+	}}
+	if env.API.ClusterID != "" {
+		clusterID := env.API.ClusterID
+		cluster, err := c.cluster(clusterID.String())
+		if err != nil {
+			return err
+		}
+		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *cluster.API.Status) {
+			return &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status + " and takes no new hosts now."}
+		}
+		h.API.ClusterID = &clusterID
+		if err := clusterHosts.Add(c.tx, clusterID.String()+"/"+hostKey(h)); err != nil {
+			return err
+		}
+	}
+	if err := hostPlaces.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
+		return err
+	}
+	to := discovering
+	if h.API.ClusterID == nil {
+		to = discoveringUnbound
+	}
+	c.enterHostState(h, to, "Waiting for the host to report its hardware.")
+	c.saveHost(h)
+	c.settleLater(h)
+	return c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.", id, *env.API.Name)
+}
+
+// registerAgain follows an agent that starts on a known host.
+func (c *change) registerAgain(h *hostRecord) error {
+	key := hostKey(h)
+	moved, err := c.fireHost(h, onRegister, "")
+	if err != nil {
+		return err
+	}
+	c.saveHost(h)
+	if moved && slices.Contains([]string{discovering, discoveringUnbound}, *h.API.Status) {
+		// What was known of the machine may have been changed while it was off.
+		h.DiskOK, h.DiskError, h.ImagesOK, h.ImagesError = false, "", false, ""
+		h.API.Progress, h.API.Bootstrap = &models.HostProgressInfo{}, false
+		h.API.MediaStatus = swag.String(models.HostMediaStatusConnected)
+		if h.API.ClusterID == nil {
+			h.API.Role = models.HostRoleAutoAssign
+		}
+		if err := c.clearReports(key); err != nil {
+			return err
+		}
+	}
+	c.settleLater(h)
+	return nil
+}
+
+// leaveOtherInfraEnvs takes a host out of the infra-envs that it was in before: a machine is in one place.
+func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
+	prefix := id.String() + "/"
+	var others []string
+	if err := hostPlaces.Keys(c.tx, prefix, func(key string) error {
+		if other := strings.TrimPrefix(key, prefix); other != infraEnvID {
+			others = append(others, other)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, other := range others {
+		h, err := c.host(other + "/" + id.String())
+		if err != nil {
+			return err
+		}
+		if slices.Contains([]string{installing, inProgress, pendingUserAction, preparing, prepared}, *h.API.Status) {
+			return &Error{Kind: Unavailable, Reason: "Host " + c.hostName(h) + " is being installed from infra-env " + other + "; it can register here when that has ended or was cancelled."}
+		}
+		if err := c.removeHost(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeregisterHost deletes a host. It is refused with kind Conflict while the host is being installed.
+func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
+	return e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared), *h.API.Status) {
+			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h), *h.API.Status)
+		}
+		return c.removeHost(h)
+	})
+}
+
+func (c *change) hostIn(infraEnvID, hostID string) (*hostRecord, error) {
+	h, err := c.host(infraEnvID + "/" + hostID)
+	if KindOf(err) == NotFound {
+		return nil, notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
+	}
+	return h, err
+}
+
+func (c *change) removeHost(h *hostRecord) error {
+	key := hostKey(h)
+	name := c.hostName(h)
+	if h.API.ClusterID != nil {
+		if err := clusterHosts.Remove(c.tx, h.API.ClusterID.String()+"/"+key); err != nil {
+			return err
+		}
+		c.settleCluster(h.API.ClusterID.String())
+	}
+	delete(c.hosts, key)
+	delete(c.dirtyHosts, key)
+	c.touchedHosts = append(c.touchedHosts, key)
+	return errors.Join(
+		hostRows.Delete(c.tx, key),
+		c.clearReports(key),
+		hostPlaces.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
+		lifeDeadlines.Clear(c.tx, hostDeadline(key)),
+		c.hostEvent(h, eventHostDeregistered, models.EventSeverityInfo, "Host %s was deleted.", name),
+	)
+}
+
+// Host returns a host as the API shows it.
+func (e *Engine) Host(infraEnvID, hostID string) (*models.Host, error) {
+	var shown *models.Host
+	err := e.DB.View(func(tx *store.Tx) error {
+		h, err := hostRows.Get(tx, infraEnvID+"/"+hostID)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
+		}
+		if err != nil {
+			return err
+		}
+		shown, err = e.showHost(tx, h, true)
+		return err
+	})
+	return shown, err
+}
+
+// Hosts returns the hosts of an infra-env.
+func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
+	hosts := []*models.Host{}
+	err := e.DB.View(func(tx *store.Tx) error {
+		if !infraEnvRows.Exists(tx, infraEnvID) {
+			return notFound("There is no infra-env %s.", infraEnvID)
+		}
+		return hostRows.Each(tx, infraEnvID+"/", func(_ string, h *hostRecord) error {
+			shown, err := e.showHost(tx, h, true)
+			hosts = append(hosts, shown)
+			return err
+		})
+	})
+	return hosts, err
+}
+
+// ClusterHosts returns the hosts of a cluster; what their agents found out is left out unless asked for.
+func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
+	hosts := []*models.Host{}
+	err := e.DB.View(func(tx *store.Tx) error {
+		if !clusterRows.Exists(tx, clusterID) {
+			return notFound("There is no cluster %s.", clusterID)
+		}
+		keys, err := clusterHostKeys(tx, clusterID)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			h, err := hostRows.Get(tx, key)
+			if err != nil {
+				return err
+			}
+			shown, err := e.showHost(tx, h, withFacts)
+			if err != nil {
+				return err
+			}
+			hosts = append(hosts, shown)
+		}
+		return nil
+	})
+	return hosts, err
+}
+
+func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.Host, error) {
+	shown := h.API
+	key := hostKey(h)
+	if seen, ok := e.presence.polled(key); ok {
+		shown.CheckedInAt = strfmt.DateTime(seen)
+	}
+	if withFacts {
+		reports, err := loadReports(tx, key)
+		if err != nil {
+			return nil, err
+		}
+		shown.Inventory, shown.Connectivity, shown.FreeAddresses = reports.Inventory, reports.Connectivity, reports.FreeAddresses
+		shown.NtpSources, shown.DomainNameResolutions, shown.TangConnectivity = reports.NTPSources, reports.Domains, reports.Tang
+		shown.ImagesStatus, shown.DisksInfo, shown.APIVipConnectivity = reports.Images, reports.Disks, reports.APIConnectivity
+	}
+	return &shown, nil
+}
+
+// UpdateHost alters what a person decides about a host: its name, role, disks and labels.
+func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams) (*models.Host, error) {
+	err := e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared, installed), *h.API.Status) {
+			return conflict("Host %s is %s and can't be changed now.", c.hostName(h), *h.API.Status)
+		}
+		if err := c.applyHostUpdate(h, params); err != nil {
+			return err
+		}
+		c.saveHost(h)
+		c.settleLater(h)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Host(infraEnvID, hostID)
+}
+
+func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams) error {
+	if params.HostName != nil {
+		if problem := network.CheckHostname(*params.HostName); problem != "" {
+			return invalid("%s", problem)
+		}
+		h.API.RequestedHostname = *params.HostName
+	}
+	if params.HostRole != nil {
+		role := models.HostRole(*params.HostRole)
+		if !slices.Contains([]models.HostRole{models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter}, role) {
+			return invalid("There is no role %q; a host is %s, %s, %s or %s.", role, models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
+		}
+		if role != h.API.Role {
+			h.API.Role = role
+			if err := c.hostEvent(h, eventHostRole, models.EventSeverityInfo, "Host %s: role set to %s.", c.hostName(h), role); err != nil {
+				return err
+			}
+		}
+	}
+	for _, disk := range params.DisksSelectedConfig {
+		if disk.Role != models.DiskRoleInstall {
+			continue
+		}
+		if err := c.chooseDisk(h, *disk.ID); err != nil {
+			return err
+		}
+	}
+	if params.MachineConfigPoolName != nil {
+		h.API.MachineConfigPoolName = *params.MachineConfigPoolName
+	}
+	if params.NodeLabels != nil {
+		labels := make(map[string]string, len(params.NodeLabels))
+		for _, label := range params.NodeLabels {
+			labels[swag.StringValue(label.Key)] = swag.StringValue(label.Value)
+		}
+		text, err := json.Marshal(labels)
+		if err != nil {
+			return err
+		}
+		h.API.NodeLabels = string(text)
+	}
+	return nil
+}
+
+// chooseDisk sets the disk that OpenShift is installed to.
+func (c *change) chooseDisk(h *hostRecord, id string) error {
+	facts, err := c.hostFacts(hostKey(h))
+	if err != nil {
+		return err
+	}
+	if facts.Inventory == nil {
+		return conflict("Host %s has not reported its disks yet.", c.hostName(h))
+	}
+	if disk := inventory.DiskByPath(facts.Inventory.Disks, id); disk != nil {
+		if !disk.InstallationEligibility.Eligible {
+			return conflict("Disk %s of host %s can't be installed to: %s.", id, c.hostName(h), strings.Join(disk.InstallationEligibility.NotEligibleReasons, "; "))
+		}
+		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), disk.Path
+		h.DiskOK, h.DiskError = false, ""
+		return nil
+	}
+	return invalid("Host %s has no disk %s.", c.hostName(h), id)
+}
+
+// SetInstallerArgs replaces the arguments that coreos-installer gets on a host, a JSON list.
+func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string, args []string) (*models.Host, error) {
+	text, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	err = e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		h.API.InstallerArgs = string(text)
+		c.saveHost(h)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Host(infraEnvID, hostID)
+}
+
+// BindHost gives a host of an infra-env that belongs to no cluster to a cluster.
+func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string) (*models.Host, error) {
+	err := e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		cluster, err := c.cluster(clusterID)
+		if err != nil {
+			return err
+		}
+		if h.API.ClusterID != nil {
+			return conflict("Host %s already belongs to cluster %s; unbind it first.", c.hostName(h), h.API.ClusterID)
+		}
+		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *cluster.API.Status) {
+			return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
+		}
+		if _, err := c.fireHost(h, onBind, ""); err != nil {
+			return err
+		}
+		bound := strfmt.UUID(clusterID)
+		h.API.ClusterID = &bound
+		c.saveHost(h)
+		c.settleCluster(clusterID)
+		return errors.Join(
+			clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
+			c.hostEvent(h, eventHostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h), cluster.API.Name),
+		)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Host(infraEnvID, hostID)
+}
+
+// UnbindHost takes a host from its cluster.
+func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
+	err := e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if h.API.ClusterID == nil {
+			return conflict("Host %s belongs to no cluster.", c.hostName(h))
+		}
+		env, err := c.infraEnv(infraEnvID)
+		if err != nil {
+			return err
+		}
+		if env.API.ClusterID != "" {
+			return conflict("Infra-env %s was made for one cluster; its hosts can't be taken from it.", *env.API.Name)
+		}
+		if _, err := c.fireHost(h, onUnbind, ""); err != nil {
+			return err
+		}
+		clusterID := h.API.ClusterID.String()
+		if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.", c.hostName(h)); err != nil {
+			return err
+		}
+		h.API.ClusterID = nil
+		h.API.Role, h.API.SuggestedRole, h.API.Bootstrap = models.HostRoleAutoAssign, models.HostRoleAutoAssign, false
+		h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
+		c.saveHost(h)
+		c.settleCluster(clusterID)
+		return clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Host(infraEnvID, hostID)
+}
+
+// hostName is what people call a host: the name they gave it, the name it has, or its id.
+func (c *change) hostName(h *hostRecord) string {
+	host, err := c.inventoryHost(h)
+	if err != nil {
+		return h.API.ID.String()
+	}
+	return host.Name()
+}
+
+func joinComma(items []string) string { return strings.Join(items, ",") }

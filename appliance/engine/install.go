@@ -1,0 +1,655 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/store"
+)
+
+// Shares of the three phases in a cluster's total progress, in percent (the Assisted Installer's).
+const (
+	preparingShare  = 10
+	installingShare = 70
+	finalizingShare = 20
+)
+
+// Names of a cluster's files.
+const (
+	fileKubeconfig          = "kubeconfig"
+	fileKubeconfigNoIngress = "kubeconfig-noingress"
+	fileKubeadminPassword   = "kubeadmin-password"
+	fileInstallConfig       = "install-config.yaml"
+	fileMetadata            = "metadata.json"
+	fileBootstrap           = "bootstrap.ign"
+)
+
+// InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the hosts measure their
+// disks and pull images, and when all of that is done the hosts install themselves.
+func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
+	err := e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		if err := c.fireCluster(row, onInstall, ""); err != nil {
+			return err
+		}
+		c.settleCluster(id)
+		return c.clusterEvent(row, eventClusterPrepared, models.EventSeverityInfo, "Cluster %s: the installation is being prepared.", row.API.Name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Cluster(id)
+}
+
+// CancelInstallation ends an installation or its preparation. Hosts that are still in the discovery image stop what they
+// do.
+func (e *Engine) CancelInstallation(ctx context.Context, id string) (*models.Cluster, error) {
+	return e.endInstallation(ctx, id, onCancel, eventInstallationCanceled, "Cluster %s: the installation was cancelled.")
+}
+
+// ResetCluster takes a cluster whose installation failed, was cancelled or is under way back to its description. Its hosts
+// must be restarted from the discovery image.
+func (e *Engine) ResetCluster(ctx context.Context, id string) (*models.Cluster, error) {
+	return e.endInstallation(ctx, id, onReset, eventInstallationReset, "Cluster %s was reset to its description.")
+}
+
+func (e *Engine) endInstallation(ctx context.Context, id string, on trigger, name, message string) (*models.Cluster, error) {
+	err := e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		if err := c.fireCluster(row, on, ""); err != nil {
+			return err
+		}
+		hosts, err := c.hostsOf(id)
+		if err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if _, err := c.fireHost(h, on, ""); err != nil {
+				return err
+			}
+		}
+		if on == onReset {
+			if err := c.forgetInstallation(row, hosts); err != nil {
+				return err
+			}
+		}
+		c.settleCluster(id)
+		return c.clusterEvent(row, name, models.EventSeverityInfo, message, row.API.Name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Cluster(id)
+}
+
+// forgetInstallation clears what an installation left in a cluster and its hosts.
+func (c *change) forgetInstallation(row *clusterRecord, hosts []*hostRecord) error {
+	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
+	row.API.OpenshiftClusterID = ""
+	row.API.InstallStartedAt, row.API.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
+	row.API.Progress = &models.ClusterProgressInfo{}
+	for _, operator := range row.API.MonitoredOperators {
+		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
+	}
+	c.saveCluster(row)
+	for _, h := range hosts {
+		c.clearPreparation(h)
+		h.API.Progress, h.API.ProgressStages, h.API.Bootstrap = &models.HostProgressInfo{}, []models.HostStage{}, false
+	}
+	return c.removeGenerated(row.API.ID.String())
+}
+
+func (c *change) clearPreparation(h *hostRecord) {
+	h.DiskOK, h.DiskError, h.ImagesOK, h.ImagesError = false, "", false, ""
+	c.saveHost(h)
+}
+
+// enterClusterState does what belongs to a cluster's coming into a state.
+func (c *change) enterClusterState(row *clusterRecord, from, to, info string) error {
+	id := row.API.ID.String()
+	if from == clusterPreparing && to != clusterInstalling {
+		c.preparations = true
+		row.API.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusFailed, Reason: info}
+		if err := pendingWork.Remove(c.tx, id); err != nil {
+			return err
+		}
+	}
+	switch to {
+	case clusterPreparing:
+		return c.enterPreparing(row)
+	case clusterInstalling:
+		if from == clusterPreparing {
+			return c.enterInstalling(row)
+		}
+	case clusterFinalizing:
+		row.API.Progress.InstallingStagePercentage = 100
+		row.API.Progress.TotalPercentage = preparingShare + installingShare
+	case clusterInstalled:
+		row.API.InstallCompletedAt = c.dateTime()
+		row.API.Progress = &models.ClusterProgressInfo{
+			PreparingForInstallationStagePercentage: 100, InstallingStagePercentage: 100, FinalizingStagePercentage: 100, TotalPercentage: 100,
+			FinalizingStage: row.API.Progress.FinalizingStage, FinalizingStageStartedAt: row.API.Progress.FinalizingStageStartedAt,
+		}
+		return c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo, "Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API))
+	case clusterFailed:
+		row.API.InstallCompletedAt = c.dateTime()
+		return c.clusterEvent(row, eventInstallationFailed, models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)
+	}
+	return nil
+}
+
+// enterPreparing chooses the bootstrap host, fixes roles and asks for the installer's run.
+func (c *change) enterPreparing(row *clusterRecord) error {
+	id := row.API.ID.String()
+	row.Installs++
+	row.Preparation = &preparation{ID: uuid.NewString(), StartedAt: c.now}
+	row.Completion, row.IngressCA, row.InfraID = nil, false, ""
+	row.API.OpenshiftClusterID = ""
+	row.API.InstallStartedAt, row.API.InstallCompletedAt = c.dateTime(), strfmt.DateTime{}
+	row.API.Progress = &models.ClusterProgressInfo{}
+	row.API.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The preparation is under way."}
+	hosts, err := c.hostsOf(id)
+	if err != nil {
+		return err
+	}
+	bootstrap := false
+	for _, h := range hosts {
+		c.clearPreparation(h)
+		if h.API.Role == models.HostRoleAutoAssign {
+			h.API.Role = h.API.SuggestedRole
+		}
+		h.API.Progress = &models.HostProgressInfo{}
+		h.API.Bootstrap = !bootstrap && h.API.Role == models.HostRoleMaster
+		h.API.ProgressStages = stagesOf(h, row.API.ControlPlaneCount == 1)
+		if h.API.Bootstrap {
+			bootstrap = true
+			if err := c.hostEvent(h, eventHostBootstrap, models.EventSeverityInfo, "Host %s is the bootstrap host.", c.hostName(h)); err != nil {
+				return err
+			}
+		}
+	}
+	c.preparations = true
+	return pendingWork.Add(c.tx, id)
+}
+
+func (c *change) enterInstalling(row *clusterRecord) error {
+	row.API.Progress.PreparingForInstallationStagePercentage = 100
+	row.API.Progress.TotalPercentage = preparingShare
+	row.API.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusSuccess, Reason: "The preparation is complete."}
+	return nil
+}
+
+// stageCopyingRegistry is newer than the list of stages that the models of the API have.
+const stageCopyingRegistry models.HostStage = "Copying registry data to disk"
+
+// stagesOf lists the stages that a host's installation goes through, by its role.
+func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
+	head := []models.HostStage{models.HostStageStartingInstallation, models.HostStageInstalling}
+	switch {
+	case singleNode:
+		return append(head, models.HostStageWaitingForBootkube, models.HostStageWritingImageToDisk, stageCopyingRegistry,
+			models.HostStageRebooting, models.HostStageJoined, models.HostStageDone)
+	case h.API.Bootstrap:
+		return append(head, models.HostStageWritingImageToDisk, stageCopyingRegistry, models.HostStageWaitingForControlPlane,
+			models.HostStageWaitingForBootkube, models.HostStageWaitingForController, models.HostStageRebooting, models.HostStageConfiguring,
+			models.HostStageJoined, models.HostStageDone)
+	case h.API.Role == models.HostRoleWorker:
+		return append(head, models.HostStageWritingImageToDisk, models.HostStageWaitingForControlPlane, models.HostStageRebooting,
+			models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
+	}
+	return append(head, models.HostStageWritingImageToDisk, stageCopyingRegistry, models.HostStageRebooting,
+		models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
+}
+
+// HostProgress notes a stage that the installer on a host, or the controller in the cluster, reported. A report that comes
+// again or late is no error.
+func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, progress *models.HostProgress) error {
+	key := infraEnvID + "/" + hostID
+	err := e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		return c.progress(h, progress)
+	})
+	if err == nil {
+		e.seen(key)
+	}
+	return err
+}
+
+func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
+	stage := progress.CurrentStage
+	if stage == "" {
+		return invalid("A progress report names its current_stage.")
+	}
+	if stage == models.HostStageFailed {
+		reason := orText(progress.ProgressInfo, "The installer on the host failed without saying why; download the host's logs.")
+		if _, err := c.fireHost(h, onFailure, reason); err != nil {
+			return err
+		}
+		c.settleLater(h)
+		return nil
+	}
+	known := *h.API.Progress
+	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) && stage != "" && slices.Contains(h.API.ProgressStages, stage) {
+		return nil // a report that was overtaken
+	}
+	if known.CurrentStage == stage && known.ProgressInfo == progress.ProgressInfo {
+		return nil
+	}
+	next := &models.HostProgressInfo{
+		CurrentStage: stage, ProgressInfo: progress.ProgressInfo, StageStartedAt: known.StageStartedAt, StageUpdatedAt: c.dateTime(),
+		InstallationPercentage: percentage(h.API.ProgressStages, stage),
+	}
+	if known.CurrentStage != stage {
+		next.StageStartedAt = c.dateTime()
+	}
+	before := h.API.Progress
+	h.API.Progress = next
+	if _, err := c.fireHost(h, onProgress, ""); err != nil {
+		h.API.Progress = before
+		return err
+	}
+	h.API.StageStartedAt, h.API.StageUpdatedAt = next.StageStartedAt, next.StageUpdatedAt
+	c.saveHost(h)
+	c.settleLater(h)
+	if h.API.ClusterID != nil {
+		if err := c.clusterProgress(h.API.ClusterID.String()); err != nil {
+			return err
+		}
+	}
+	if known.CurrentStage == stage {
+		return nil
+	}
+	return c.hostEvent(h, eventHostStage, models.EventSeverityInfo, "Host %s: %s", c.hostName(h), stageText(stage, progress.ProgressInfo))
+}
+
+func stageText(stage models.HostStage, info string) string {
+	if info == "" {
+		return string(stage) + "."
+	}
+	return string(stage) + " (" + info + ")."
+}
+
+func percentage(stages []models.HostStage, stage models.HostStage) int64 {
+	at := slices.Index(stages, stage)
+	if at < 0 || len(stages) == 0 {
+		return 0
+	}
+	return int64((at + 1) * 100 / len(stages))
+}
+
+// clusterProgress sums up the hosts' progress in the cluster's.
+func (c *change) clusterProgress(id string) error {
+	row, err := c.cluster(id)
+	if err != nil {
+		return err
+	}
+	hosts, err := c.hostsOf(id)
+	if err != nil || len(hosts) == 0 {
+		return err
+	}
+	sum := int64(0)
+	for _, h := range hosts {
+		sum += h.API.Progress.InstallationPercentage
+	}
+	share := sum / int64(len(hosts))
+	if row.API.Progress.InstallingStagePercentage == share {
+		return nil
+	}
+	row.API.Progress.InstallingStagePercentage = share
+	row.API.Progress.TotalPercentage = preparingShare + share*installingShare/100 + row.API.Progress.FinalizingStagePercentage*finalizingShare/100
+	c.saveCluster(row)
+	return nil
+}
+
+// finalizingStages are the stages of the end of an installation, in order.
+func finalizingStages() []models.FinalizingStage {
+	return []models.FinalizingStage{
+		models.FinalizingStageWaitingForClusterOperators, models.FinalizingStageAddingRouterCa,
+		models.FinalizingStageApplyingOlmManifests, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization,
+		models.FinalizingStageWaitingForOlmOperatorsCsv, models.FinalizingStageWaitingForOLMOperatorSetupJobs, models.FinalizingStageDone,
+	}
+}
+
+// FinalizingProgress notes the stage that the controller in the cluster is at.
+func (e *Engine) FinalizingProgress(ctx context.Context, id string, stage models.FinalizingStage) error {
+	return e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		at := slices.Index(finalizingStages(), stage)
+		if at < 0 {
+			return invalid("There is no finalizing stage %q.", stage)
+		}
+		if row.API.Progress.FinalizingStage == stage || *row.API.Status == clusterInstalled {
+			return nil
+		}
+		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = stage, c.dateTime()
+		row.API.Progress.FinalizingStagePercentage = int64((at + 1) * 100 / len(finalizingStages()))
+		if *row.API.Status == clusterFinalizing {
+			row.API.Progress.TotalPercentage = preparingShare + installingShare + row.API.Progress.FinalizingStagePercentage*finalizingShare/100
+		}
+		c.saveCluster(row)
+		return c.clusterEvent(row, eventFinalizingStage, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name, stage)
+	})
+}
+
+// CompleteInstallation notes what the controller in the cluster says of the end of the installation.
+func (e *Engine) CompleteInstallation(ctx context.Context, id string, success bool, reason string) (*models.Cluster, error) {
+	err := e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		if err := c.fireCluster(row, onCompletion, reason); err != nil {
+			return err
+		}
+		if *row.API.Status == clusterInstalled {
+			return nil
+		}
+		if !success {
+			reason = orText(reason, "the controller in the cluster gave no reason")
+		}
+		row.Completion = &completion{At: c.now, Success: success, Error: reason}
+		c.saveCluster(row)
+		c.settleCluster(id)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Cluster(id)
+}
+
+// ReportOperator notes the state of an operator that the controller in the cluster watches.
+func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.OperatorMonitorReport) error {
+	return e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		for _, operator := range row.API.MonitoredOperators {
+			if operator.Name != report.Name {
+				continue
+			}
+			if operator.Status == report.Status && operator.StatusInfo == report.StatusInfo && operator.Version == report.Version {
+				return nil
+			}
+			changed := operator.Status != report.Status
+			operator.Status, operator.StatusInfo, operator.Version, operator.StatusUpdatedAt = report.Status, report.StatusInfo, report.Version, c.dateTime()
+			c.saveCluster(row)
+			c.settleCluster(id)
+			if !changed {
+				return nil
+			}
+			return c.clusterEvent(row, eventOperatorStatus, models.EventSeverityInfo, "Cluster %s: operator %s is %s.", row.API.Name, report.Name, report.Status)
+		}
+		return notFound("Cluster %s has no operator %q that is watched.", row.API.Name, report.Name)
+	})
+}
+
+// UploadIngressCert makes the kubeconfig that people take: the one from the installer with the certificate authority of
+// the cluster's ingress beside its own.
+func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) error {
+	if err := checkCertificates(certificate); err != nil {
+		return err
+	}
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return err
+	}
+	if row.Preparation == nil || !row.Preparation.Done {
+		return conflict("Cluster %s has no kubeconfig yet that an ingress certificate could go into.", row.API.Name)
+	}
+	kubeconfig, err := e.readFile(id, fileKubeconfigNoIngress)
+	if err != nil {
+		return err
+	}
+	joined, err := addCertificate(kubeconfig, certificate)
+	if err != nil {
+		return err
+	}
+	staged, err := e.DB.Stage(ctx, bytes.NewReader(joined))
+	if err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		if row.IngressCA {
+			return nil
+		}
+		row.IngressCA = true
+		c.saveCluster(row)
+		c.settleCluster(id)
+		return errors.Join(
+			installerFiles.Put(c.tx, id+"/"+fileKubeconfig, staged, c.now),
+			c.clusterEvent(row, eventIngressCert, models.EventSeverityInfo, "Cluster %s: the kubeconfig is complete and can be downloaded.", row.API.Name),
+		)
+	})
+}
+
+func checkCertificates(text string) error {
+	rest := []byte(strings.TrimSpace(text))
+	if len(rest) == 0 {
+		return invalid("The ingress certificate is empty.")
+	}
+	for len(rest) > 0 {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		if block == nil {
+			return invalid("The ingress certificate is not in PEM form.")
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return invalid("The ingress certificate can't be read: %v.", err)
+		}
+		rest = bytes.TrimSpace(rest)
+	}
+	return nil
+}
+
+// Credentials returns the console's address and the first administrator's password. It is refused with kind Conflict until
+// the installation generated them.
+func (e *Engine) Credentials(id string) (*models.Credentials, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return nil, err
+	}
+	if row.Preparation == nil || !row.Preparation.Done {
+		return nil, conflict("Cluster %s has no credentials yet; they are made when its installation is prepared.", row.API.Name)
+	}
+	password, err := e.readFile(id, fileKubeadminPassword)
+	if err != nil {
+		return nil, err
+	}
+	return &models.Credentials{Username: "kubeadmin", Password: strings.TrimSpace(string(password)), ConsoleURL: consoleURL(&row.API)}, nil
+}
+
+// bootstrapAddress is the bootstrap host's address in the first machine network, or "".
+func bootstrapAddress(hosts []*inventory.Host, cluster *models.Cluster) string {
+	for _, host := range hosts {
+		if !host.Record.Bootstrap {
+			continue
+		}
+		if address, _, ok := addressInMachineNetworks(cluster, host); ok {
+			return address.String()
+		}
+	}
+	return ""
+}
+
+// addCertificate puts a certificate authority in front of those of each cluster in a kubeconfig.
+func addCertificate(kubeconfig []byte, certificate string) ([]byte, error) {
+	var config map[string]any
+	if err := yaml.Unmarshal(kubeconfig, &config); err != nil {
+		return nil, fmt.Errorf("reading the generated kubeconfig: %w", err)
+	}
+	clusters, _ := config["clusters"].([]any)
+	if len(clusters) == 0 {
+		return nil, errors.New("the generated kubeconfig names no cluster")
+	}
+	for _, entry := range clusters {
+		named, _ := entry.(map[string]any)
+		cluster, _ := named["cluster"].(map[string]any)
+		if cluster == nil {
+			return nil, errors.New("the generated kubeconfig has a cluster without content")
+		}
+		joined, err := joinAuthority(cluster["certificate-authority-data"], certificate)
+		if err != nil {
+			return nil, err
+		}
+		cluster["certificate-authority-data"] = joined
+	}
+	return yaml.Marshal(config)
+}
+
+// OpenFile opens a generated file of a cluster for reading; the caller closes it.
+func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
+	if _, err := e.clusterRow(id); err != nil {
+		return nil, store.FileInfo{}, err
+	}
+	file, info, err := installerFiles.Open(e.DB, id+"/"+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, info, notFound("Cluster %s has no file %q (yet).", id, name)
+	}
+	return file, info, err
+}
+
+func (e *Engine) readFile(id, name string) ([]byte, error) {
+	file, _, err := e.OpenFile(id, name)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(file)
+	return content, errors.Join(err, file.Close())
+}
+
+// removeFiles deletes all files of a cluster; removeGenerated those that its installation made.
+func (c *change) removeFiles(id string) error {
+	return c.removeFilesIf(id, func(string) bool { return true })
+}
+
+func (c *change) removeGenerated(id string) error {
+	return c.removeFilesIf(id, func(name string) bool { return !strings.Contains(name, "/") })
+}
+
+func (c *change) removeFilesIf(id string, chosen func(name string) bool) error {
+	var keys []string
+	err := installerFiles.Keys(c.tx, id+"/", func(key string) error {
+		if chosen(strings.TrimPrefix(key, id+"/")) {
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	for _, key := range keys {
+		err = errors.Join(err, installerFiles.Delete(c.tx, key))
+	}
+	return err
+}
+
+// PutFile keeps a file of a cluster that came from outside: logs and manifests, under a folder.
+func (e *Engine) PutFile(ctx context.Context, id, name string, content io.Reader) error {
+	staged, err := e.DB.Stage(ctx, content)
+	if err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		if _, err := c.cluster(id); err != nil {
+			return err
+		}
+		return installerFiles.Put(c.tx, id+"/"+name, staged, c.now)
+	})
+}
+
+// HostLogs and ControllerLogs keep logs that were collected and note when.
+func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
+	if err := e.PutFile(ctx, clusterID, "logs/"+hostID+".tar.gz", content); err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		hosts, err := c.hostsOf(clusterID)
+		if err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if h.API.ID.String() != hostID {
+				continue
+			}
+			h.API.LogsCollectedAt, h.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
+			c.saveHost(h)
+			return c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.", c.hostName(h))
+		}
+		return notFound("Cluster %s has no host %s.", clusterID, hostID)
+	})
+}
+
+// ControllerLogs keeps the logs of the controller in the cluster.
+func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
+	if err := e.PutFile(ctx, id, "logs/controller.tar.gz", content); err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		row.API.ControllerLogsCollectedAt, row.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
+		c.saveCluster(row)
+		return c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo, "Cluster %s: the controller's logs were collected.", row.API.Name)
+	})
+}
+
+// LogsProgress notes how far a collection of logs is; an empty host id means the controller's.
+func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string, state models.LogsState) error {
+	return e.update(ctx, func(c *change) error {
+		if hostID == "" {
+			row, err := c.cluster(clusterID)
+			if err != nil {
+				return err
+			}
+			if recordedZero(row.API.ControllerLogsStartedAt) {
+				row.API.ControllerLogsStartedAt = c.dateTime()
+			}
+			row.API.LogsInfo = state
+			c.saveCluster(row)
+			return nil
+		}
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if recordedZero(h.API.LogsStartedAt) {
+			h.API.LogsStartedAt = c.dateTime()
+		}
+		h.API.LogsInfo = state
+		c.saveHost(h)
+		return nil
+	})
+}
+
+func recordedZero(at strfmt.DateTime) bool { return time.Time(at).Unix() <= 0 }

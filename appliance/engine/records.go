@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+)
+
+// What is kept, and under which keys. The API's own types are kept as they are; what the API does not show lies
+// beside them.
+var (
+	clusterRows  = store.NewBucket[clusterRecord]("clusters", 1)     // <cluster id>
+	infraEnvRows = store.NewBucket[infraEnvRecord]("infra-envs", 1)  // <infra-env id>
+	hostRows     = store.NewBucket[hostRecord]("hosts", 1)           // <infra-env id>/<host id>
+	reportRows   = store.NewBucket[json.RawMessage]("reports", 1)    // <infra-env id>/<host id>/<part>
+	eventRows    = store.NewBucket[models.Event]("events", 1)        // <revision, 16 hexadecimal digits>-<count>
+	outboxRows   = store.NewBucket[subscription]("subscriptions", 1) // <cluster id>
+	payloadRows  = store.NewBucket[payloadRecord]("payloads", 1)     // <pull spec>
+
+	clusterHosts   = store.NewIndex("hosts-by-cluster")       // <cluster id>/<infra-env id>/<host id>
+	clusterEnvs    = store.NewIndex("infra-envs-by-cluster")  // <cluster id>/<infra-env id>
+	hostPlaces     = store.NewIndex("infra-envs-by-host")     // <host id>/<infra-env id>
+	subjectEvents  = store.NewIndex("events-by-subject")      // <cluster, infra-env or host id>/<event key>
+	pendingWork    = store.NewIndex("preparations")           // <cluster id>
+	pendingOutbox  = store.NewIndex("subscriptions-to-relay") // <cluster id>
+	lifeDeadlines  = store.NewDeadlines("deadlines")          // cluster/<id>, host/<infra-env id>/<host id>
+	installerFiles = store.NewFiles("files")                  // <cluster id>/<name>
+)
+
+// clusterRecord is a cluster with what belongs to it and is not shown.
+type clusterRecord struct {
+	API         models.Cluster `json:"api"` // without hosts
+	PullSecret  string         `json:"pull_secret,omitempty"`
+	Release     *releaseRecord `json:"release,omitempty"`     // set when the payload was resolved
+	Preparation *preparation   `json:"preparation,omitempty"` // the installer's run of the current installation
+	InfraID     string         `json:"infra_id,omitempty"`
+	IngressCA   bool           `json:"ingress_ca,omitempty"` // the kubeconfig holds the ingress certificate
+	Completion  *completion    `json:"completion,omitempty"`
+	Installs    int            `json:"installs,omitempty"` // times Install was pressed
+	UISettings  string         `json:"ui_settings,omitempty"`
+	Overrides   map[string]int `json:"overrides,omitempty"`
+}
+
+// releaseRecord names what a cluster's release payload holds that hosts are told of.
+type releaseRecord struct {
+	Image      string `json:"image"` // by digest, in its original repository
+	Agent      string `json:"agent"`
+	Installer  string `json:"installer"`
+	Controller string `json:"controller"`
+	MCO        string `json:"mco"`
+	MustGather string `json:"must_gather"`
+}
+
+// preparation is one run of openshift-install for a cluster.
+type preparation struct {
+	ID        string    `json:"id"`
+	StartedAt time.Time `json:"started_at"`
+	Done      bool      `json:"done,omitempty"`
+	Failed    string    `json:"failed,omitempty"` // the reason, as a sentence
+}
+
+// completion is what the controller in the cluster reported at the end.
+type completion struct {
+	At      time.Time `json:"at"`
+	Success bool      `json:"success"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// infraEnvRecord is an infra-env with what belongs to it and is not shown.
+type infraEnvRecord struct {
+	API        models.InfraEnv `json:"api"`
+	PullSecret string          `json:"pull_secret,omitempty"`
+	Token      string          `json:"token,omitempty"` // the agent's X-Secret-Key
+}
+
+// hostRecord is a host without what its agent reported, which is large and changes by itself: see facts.go.
+type hostRecord struct {
+	API         models.Host `json:"api"`
+	BootOrderBy time.Time   `json:"boot_order_by,omitzero"` // end of patience while a person must correct the boot order
+	ImagesOK    bool        `json:"images_ok,omitempty"`    // all images were pulled in this preparation
+	ImagesError string      `json:"images_error,omitempty"`
+	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
+	DiskError   string      `json:"disk_error,omitempty"`
+	TokenSet    bool        `json:"token_set,omitempty"`
+}
+
+// payloadRecord remembers a resolved release payload, so that hosts can boot while the registry is away.
+type payloadRecord struct {
+	Image      string            `json:"image"`
+	Digest     string            `json:"digest"`
+	Version    string            `json:"version"`
+	Arch       string            `json:"arch"`
+	Images     map[string]string `json:"images"`
+	ResolvedAt time.Time         `json:"resolved_at"`
+}

@@ -1,0 +1,458 @@
+package engine
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/validation"
+)
+
+// settleRounds bounds how often a change of a host's state may move its cluster and the other way round within one
+// change. The longest chain of the tables is shorter.
+const settleRounds = 6
+
+// refreshCluster computes anew what follows from a cluster's description and its hosts' facts: networks, groups, roles,
+// validations and states, until nothing moves any more.
+func (c *change) refreshCluster(id string) error {
+	row, err := c.cluster(id)
+	if KindOf(err) == NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	records, err := c.hostsOf(id)
+	if err != nil {
+		return err
+	}
+	crew := &crew{row: row, records: records}
+	for _, h := range records {
+		host, err := c.inventoryHost(h)
+		if err != nil {
+			return err
+		}
+		crew.hosts = append(crew.hosts, host)
+	}
+	if err := c.derive(crew); err != nil {
+		return err
+	}
+	for range settleRounds {
+		hostMoved, err := c.refreshHosts(crew)
+		if err != nil {
+			return err
+		}
+		clusterMoved, err := c.refreshState(crew)
+		if err != nil {
+			return err
+		}
+		if !hostMoved && !clusterMoved {
+			break
+		}
+	}
+	return nil
+}
+
+// crew is a cluster with its hosts, as the rules look at them.
+type crew struct {
+	row        *clusterRecord
+	records    []*hostRecord
+	hosts      []*inventory.Host // at the index of their records
+	groups     *network.Groups
+	collisions map[string][]string
+}
+
+func (w *crew) installing() bool {
+	return slices.Contains([]string{clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *w.row.API.Status)
+}
+
+// derive fills in what the API shows of a cluster and nobody enters: groups of connected hosts, host networks, machine
+// networks that follow from the VIPs, and the roles that hosts will have.
+func (c *change) derive(w *crew) error {
+	api := &w.row.API
+	if w.installing() {
+		return nil
+	}
+	w.groups, w.collisions = network.MajorityGroups(w.hosts), network.Collisions(w.hosts)
+	groups, err := w.groups.JSON()
+	if err != nil {
+		return err
+	}
+	networks := network.HostNetworks(w.hosts)
+	changed := replace(&api.ConnectivityMajorityGroups, groups)
+	if !slices.EqualFunc(api.HostNetworks, networks, sameHostNetwork) {
+		api.HostNetworks, changed = networks, true
+	}
+	if machine := machineNetwork(api, w.hosts); len(api.MachineNetworks) == 0 && machine.IsValid() {
+		api.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(machine.String()), ClusterID: *api.ID}}
+		api.MachineNetworkCidr, changed = machine.String(), true
+	}
+	if changed {
+		c.saveCluster(w.row)
+	}
+	roles := validation.SuggestRoles(api, w.hosts, c.e.Requirements(api.OpenshiftVersion))
+	for _, h := range w.records {
+		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
+			c.saveHost(h)
+		}
+	}
+	return nil
+}
+
+func sameHostNetwork(a, b *models.HostNetwork) bool {
+	return a.Cidr == b.Cidr && slices.Equal(a.HostIds, b.HostIds)
+}
+
+// machineNetwork is the network that the API VIP lies in, or, without VIPs, the only one that all hosts have.
+func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Prefix {
+	if len(cluster.APIVips) > 0 {
+		if vip, err := netip.ParseAddr(string(cluster.APIVips[0].IP)); err == nil {
+			found, _ := network.NetworkOf(vip, hosts)
+			return found
+		}
+	}
+	if *cluster.Platform.Type == models.PlatformTypeBaremetal || len(hosts) == 0 || hosts[0].Inventory == nil {
+		return netip.Prefix{}
+	}
+	if networks := network.HostNetworks(hosts); len(networks) == 1 {
+		prefix, err := netip.ParsePrefix(networks[0].Cidr)
+		if err == nil {
+			return prefix
+		}
+	}
+	return netip.Prefix{}
+}
+
+// refreshHosts validates the hosts of a cluster and moves those whose lifecycle says so.
+func (c *change) refreshHosts(w *crew) (moved bool, err error) {
+	for i, h := range w.records {
+		var report *validation.Report
+		if validated(*h.API.Status) {
+			report, err = c.validateHost(h, w.hosts[i], w)
+			if err != nil {
+				return moved, err
+			}
+		}
+		did, err := c.moveHost(h, onRefresh, c.situation(h, &w.row.API, report))
+		if err != nil {
+			return moved, err
+		}
+		moved = moved || did
+	}
+	return moved, nil
+}
+
+// validated tells whether a host's validations matter in its state.
+func validated(status string) bool {
+	return slices.Contains(undecided, status) || slices.Contains(undecidedUnbound, status) || slices.Contains([]string{preparing, preparingFailed, prepared, binding, unbinding}, status)
+}
+
+func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *crew) (*validation.Report, error) {
+	input := validation.HostInput{
+		Host: host, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
+	}
+	version := ""
+	env, err := c.infraEnv(h.API.InfraEnvID.String())
+	if err != nil {
+		return nil, err
+	}
+	input.InfraEnv, version = &env.API, env.API.OpenshiftVersion
+	if w != nil {
+		input.Cluster, input.Peers, input.Groups, input.Collisions = &w.row.API, w.hosts, w.groups, w.collisions
+		version = w.row.API.OpenshiftVersion
+	}
+	input.Requirements = c.e.Requirements(version)
+	report := validation.Host(input)
+	before := h.API.ValidationsInfo
+	if replace(&h.API.ValidationsInfo, report.JSON()) {
+		c.saveHost(h)
+		for _, turn := range turns(before, report.Results()) {
+			if err := c.hostEvent(h, turn.name(eventValidationFailed, eventValidationFixed), turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return report, nil
+}
+
+// situation gathers what the host table looks at.
+func (c *change) situation(h *hostRecord, cluster *models.Cluster, report *validation.Report) hostSituation {
+	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: validation.Ready}
+	if h.API.Progress != nil {
+		s.stage = h.API.Progress.CurrentStage
+	}
+	if cluster != nil {
+		s.clusterStatus = *cluster.Status
+	}
+	if report != nil {
+		s.verdict, s.failing = report.Verdict(), messages(report.Blocking())
+	}
+	if limit, ok := c.e.stageLimit(h); ok {
+		s.stageTimedOut = !c.now.Before(limit)
+	}
+	return s
+}
+
+// messages joins what failing validations say.
+func messages(results []validation.Result) string {
+	texts := make([]string, 0, len(results))
+	for _, result := range results {
+		texts = append(texts, result.Message)
+	}
+	return strings.Join(texts, " ")
+}
+
+// fireHost runs a trigger other than a refresh on a host. It reports whether the host's state changed, and refuses with
+// kind Conflict what the host's state does not allow.
+func (c *change) fireHost(h *hostRecord, on trigger, reason string) (bool, error) {
+	var cluster *models.Cluster
+	if h.API.ClusterID != nil {
+		row, err := c.cluster(h.API.ClusterID.String())
+		if err != nil {
+			return false, err
+		}
+		cluster = &row.API
+	}
+	s := c.situation(h, cluster, nil)
+	s.reason = reason
+	return c.moveHost(h, on, s)
+}
+
+func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, error) {
+	from := *h.API.Status
+	for _, row := range c.e.hostRows {
+		if row.on != on || !slices.Contains(row.from, from) || row.when != nil && !row.when(s) {
+			continue
+		}
+		if row.to == same {
+			return false, nil
+		}
+		info := row.info(s)
+		if row.to == from && info == *h.API.StatusInfo {
+			return false, nil
+		}
+		name := c.hostName(h)
+		c.enterHostState(h, row.to, info)
+		c.saveHost(h)
+		if row.to == from {
+			return false, nil
+		}
+		return true, c.hostEvent(h, eventHostStatus, severityOf(row.to), "Host %s: %s -> %s. %s", name, orText(from, "new"), row.to, info)
+	}
+	if on == onRefresh {
+		return false, nil
+	}
+	return false, conflict("Host %s is %s, where %s is not possible.", c.hostName(h), from, on)
+}
+
+// enterHostState sets a host's state and does what belongs to being in it.
+func (c *change) enterHostState(h *hostRecord, to, info string) {
+	if h.API.Status == nil || *h.API.Status != to {
+		h.API.StatusUpdatedAt = c.dateTime()
+	}
+	h.API.Status, h.API.StatusInfo = &to, &info
+	switch to {
+	case pendingUserAction:
+		if h.BootOrderBy.IsZero() {
+			h.BootOrderBy = c.now.Add(c.e.Timeouts.UserAction)
+		}
+	case installing:
+		h.API.StageStartedAt, h.API.StageUpdatedAt = c.dateTime(), c.dateTime()
+	case known, discovering, discoveringUnbound, knownUnbound, resetPending:
+		h.BootOrderBy = time.Time{}
+	}
+}
+
+func severityOf(state string) string {
+	switch state {
+	case failed:
+		return models.EventSeverityError
+	case insufficient, disconnected, preparingFailed, pendingUserAction, cancelled, insufficientUnbound, disconnectedUnbound:
+		return models.EventSeverityWarning
+	}
+	return models.EventSeverityInfo
+}
+
+// connected tells whether a host was heard within the limit.
+func (c *change) connected(h *hostRecord) bool {
+	return c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt))) < c.e.Timeouts.HostDisconnected
+}
+
+// refreshUnbound validates and moves a host that belongs to no cluster.
+func (c *change) refreshUnbound(key string) error {
+	h, err := c.host(key)
+	if KindOf(err) == NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	host, err := c.inventoryHost(h)
+	if err != nil {
+		return err
+	}
+	var report *validation.Report
+	if validated(*h.API.Status) {
+		if report, err = c.validateHost(h, host, nil); err != nil {
+			return err
+		}
+	}
+	_, err = c.moveHost(h, onRefresh, c.situation(h, nil, report))
+	return err
+}
+
+// refreshState validates a cluster and moves it when its lifecycle says so.
+func (c *change) refreshState(w *crew) (bool, error) {
+	row := w.row
+	s := clusterSituation{cluster: row, now: c.now, hosts: len(w.records), verdict: validation.Ready}
+	if slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status) {
+		report := validation.Cluster(validation.ClusterInput{
+			Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
+		})
+		before := row.API.ValidationsInfo
+		if replace(&row.API.ValidationsInfo, report.JSON()) {
+			c.saveCluster(row)
+			for _, turn := range turns(before, report.Results()) {
+				if err := c.clusterEvent(row, turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {
+					return false, err
+				}
+			}
+		}
+		s.verdict, s.failing = report.Verdict(), messages(report.Blocking())
+	}
+	c.countHosts(&s, w)
+	if limit, ok := c.e.clusterLimit(row); ok {
+		s.timedOut = !c.now.Before(limit)
+	}
+	if started := time.Time(row.API.InstallStartedAt); !started.IsZero() {
+		s.totalTimedOut = c.now.Sub(started) >= c.e.Timeouts.Installation
+	}
+	return c.moveCluster(row, onRefresh, s)
+}
+
+// countHosts sums up the hosts' states for the cluster table.
+func (c *change) countHosts(s *clusterSituation, w *crew) {
+	s.allPrepared, s.allInstalled, s.enoughUp = len(w.records) > 0, len(w.records) > 0, len(w.records) > 0
+	for i, h := range w.records {
+		status := *h.API.Status
+		s.allPrepared = s.allPrepared && status == prepared
+		s.allInstalled = s.allInstalled && status == installed
+		if w.hosts[i].Role() == models.HostRoleMaster && status != installed {
+			s.enoughUp = false
+		}
+		switch status {
+		case failed, cancelled:
+			if s.hostFailed == "" {
+				s.hostFailed = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
+			}
+		case pendingUserAction:
+			s.pendingAction = true
+		case insufficient, disconnected, preparingFailed, discovering, pendingForInput:
+			if s.notPrepared == "" {
+				s.notPrepared = "host " + w.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
+			}
+		}
+	}
+}
+
+func (c *change) fireCluster(row *clusterRecord, on trigger, reason string) error {
+	_, err := c.moveCluster(row, on, clusterSituation{cluster: row, now: c.now, reason: reason})
+	return err
+}
+
+func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation) (bool, error) {
+	from := *row.API.Status
+	for _, rule := range c.e.rows {
+		if rule.on != on || !slices.Contains(rule.from, from) || rule.when != nil && !rule.when(s) {
+			continue
+		}
+		if rule.to == same {
+			return false, nil
+		}
+		info, to := rule.info(s), rule.to
+		if to == from && info == *row.API.StatusInfo {
+			return false, nil
+		}
+		row.API.StatusInfo = &info
+		c.saveCluster(row)
+		if to == from {
+			return false, nil
+		}
+		row.API.Status, row.API.StatusUpdatedAt = &to, c.dateTime()
+		if err := c.enterClusterState(row, from, to, info); err != nil {
+			return false, err
+		}
+		return true, c.clusterEvent(row, eventClusterStatus, severityOf(to), "Cluster %s: %s -> %s. %s", row.API.Name, from, to, info)
+	}
+	if on == onRefresh {
+		return false, nil
+	}
+	return false, conflict("Cluster %s is %s, where %s is not possible: %s", row.API.Name, from, on, *row.API.StatusInfo)
+}
+
+// turn is a validation that came to pass or ceased to.
+type turn struct {
+	id      validation.ID
+	failed  bool
+	message string
+}
+
+func (t turn) name(failing, fixed string) string {
+	if t.failed {
+		return failing
+	}
+	return fixed
+}
+
+func (t turn) severity() string {
+	if t.failed {
+		return models.EventSeverityWarning
+	}
+	return models.EventSeverityInfo
+}
+
+func (t turn) text() string {
+	if t.failed {
+		return "fails now: " + t.message
+	}
+	return "passes now."
+}
+
+// turns compares a report with the one before. A first report, and one that says a thing for the first time, has none.
+func turns(before string, after []validation.Result) []turn {
+	if before == "" {
+		return nil
+	}
+	var groups map[string][]validation.Result
+	if err := json.Unmarshal([]byte(before), &groups); err != nil {
+		return nil
+	}
+	held := make(map[validation.ID]validation.Status)
+	for _, group := range groups {
+		for _, result := range group {
+			held[result.ID] = result.Status
+		}
+	}
+	var found []turn
+	for _, result := range after {
+		was := held[result.ID]
+		if was == validation.Success && result.Status == validation.Failure || was == validation.Failure && result.Status == validation.Success {
+			found = append(found, turn{result.ID, result.Status == validation.Failure, result.Message})
+		}
+	}
+	return found
+}
+
+func replace[T comparable](field *T, value T) bool {
+	if *field == value {
+		return false
+	}
+	*field = value
+	return true
+}
