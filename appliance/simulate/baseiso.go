@@ -1,0 +1,49 @@
+package simulate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"landfall/isogen/skeleton"
+)
+
+// BaseISO describes a generated live ISO. A zero field stands for the usual.
+type BaseISO struct {
+	VolumeID     string // such as "rhcos-9.6.20250523-0", at most 32 characters
+	Architecture string // "x86_64", "aarch64", "ppc64le" or "s390x"
+	RootFSSize   int    // bytes of noise in the place of the live system
+}
+
+// WriteBaseISO writes an ISO that has the shape of a CoreOS live ISO and boots nowhere: what a simulated site installs
+// from. It gives the file's SHA-256 in hex; the same description gives the same file. The file appears under its name
+// when it is complete.
+func WriteBaseISO(path string, iso BaseISO) (sum string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".base-*.iso")
+	if err != nil {
+		return "", fmt.Errorf("write the base ISO %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the base ISO %s: %w", path, err)
+			if e := os.Remove(f.Name()); e != nil {
+				err = fmt.Errorf("%w; and the unfinished file stays: %w", err, e)
+			}
+		}
+	}()
+	h := sha256.New()
+	err = skeleton.Write(io.MultiWriter(f, h), skeleton.ISO{VolumeID: iso.VolumeID, Architecture: iso.Architecture, RootFSSize: iso.RootFSSize})
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(f.Name(), 0o644); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), os.Rename(f.Name(), path)
+}
