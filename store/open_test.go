@@ -1,0 +1,227 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/store"
+)
+
+// filled makes a database with some hundred rows and returns the path of its file.
+func filled(t *testing.T, dir string) string {
+	t.Helper()
+	db, err := store.Open(t.Context(), dir, store.Options{})
+	require.NoError(t, err)
+	for i := range 300 {
+		if i%100 > 0 {
+			continue
+		}
+		update(t, db, func(tx *store.Tx) error {
+			for j := range 100 {
+				if err := documents.Put(tx, fmt.Sprintf("%06d", i+j), &document{j, strings.Repeat("x", 300)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, db.Close())
+	return filepath.Join(dir, "landfall.db")
+}
+
+func TestADamagedDatabaseIsNotOpenedAndOneSentenceSaysSo(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, path string){
+		"truncated":      func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
+		"one page left":  func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 4<<10)) },
+		"empty":          func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
+		"garbage":        func(t *testing.T, path string) { overwrite(t, path, 0, garbage(256<<10)) },
+		"a text":         func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("hello\n"), 0o600)) },
+		"zeroed":         func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 4<<20)) },
+		"no meta pages":  func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 8<<10)) },
+		"no data pages":  func(t *testing.T, path string) { overwrite(t, path, 8<<10, make([]byte, 256<<10)) },
+		"garbage inside": func(t *testing.T, path string) { overwrite(t, path, 8<<10, garbage(256<<10)) },
+		"someone else's": func(t *testing.T, path string) {
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, boltUpdate(path, func(*bolt.Tx) error { return nil }))
+		},
+		"a log behind its data": func(t *testing.T, path string) {
+			require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error {
+				return tx.Bucket([]byte("meta")).Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, 7))
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filled(t, dir)
+			damage(t, path)
+			before, err := os.ReadFile(path)
+			require.NoError(t, err)
+			_, err = store.Open(t.Context(), dir, store.Options{})
+			var corrupt *store.CorruptError
+			require.ErrorAs(t, err, &corrupt)
+			require.Equal(t, path, corrupt.Path)
+			require.ErrorContains(t, err, "restore it from a backup")
+			require.NotContains(t, err.Error(), "\n")
+			after, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(before, after), "the damaged file is left as it is")
+		})
+	}
+}
+
+func TestADamagedPageIsReportedByWhoeverMeetsIt(t *testing.T) {
+	dir := t.TempDir()
+	path := filled(t, dir)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	met := 0
+	for page := 2; page < 64; page++ {
+		copied := bytes.Clone(whole)
+		clear(copied[page*4096 : (page+1)*4096])
+		require.NoError(t, os.WriteFile(path, copied, 0o600))
+		if err := useAll(t.Context(), dir); err != nil {
+			met++
+			var corrupt *store.CorruptError
+			require.ErrorAs(t, err, &corrupt, "page %d", page)
+		}
+	}
+	require.Greater(t, met, 20)
+}
+
+// useAll opens the database, reads it all and rewrites it.
+func useAll(ctx context.Context, dir string) error {
+	db, err := store.Open(ctx, dir, store.Options{})
+	if err != nil {
+		return err
+	}
+	read := db.View(func(tx *store.Tx) error {
+		return documents.Each(tx, "", func(string, *document) error { return nil })
+	})
+	written := db.Update(ctx, func(tx *store.Tx) error {
+		for i := range 300 {
+			if err := documents.Delete(tx, fmt.Sprintf("%06d", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return errors.Join(read, written, db.Close())
+}
+
+func overwrite(t *testing.T, path string, at int64, with []byte) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := file.Stat()
+	require.NoError(t, err)
+	_, err = file.WriteAt(with[:min(int64(len(with)), info.Size()-at)], at)
+	require.NoError(t, errors.Join(err, file.Close()))
+}
+
+func garbage(size int) []byte {
+	random := rand.NewChaCha8([32]byte{1})
+	b := make([]byte, size)
+	for i := 0; i+8 <= size; i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], random.Uint64())
+	}
+	return b
+}
+
+func boltUpdate(path string, fn func(*bolt.Tx) error) error {
+	b, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.Update(fn), b.Close())
+}
+
+func TestADatabaseOfANewerLandfallIsNotOpened(t *testing.T) {
+	dir := t.TempDir()
+	path := filled(t, dir)
+	require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 9))
+	}))
+	_, err := store.Open(t.Context(), dir, store.Options{})
+	var newer *store.NewerSchemaError
+	require.ErrorAs(t, err, &newer)
+	require.Equal(t, 9, newer.Version)
+	require.EqualError(t, err, "the database "+path+" was written by a newer Landfall (schema 9, this one knows 1): "+
+		"use the newer Landfall, or restore a backup made before the upgrade")
+}
+
+func TestADataDirectoryThatIsAFileIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	for _, dir := range []string{path, filepath.Join(path, "below")} {
+		_, err := store.Open(t.Context(), dir, store.Options{})
+		var bad *store.DirError
+		require.ErrorAs(t, err, &bad)
+		require.ErrorContains(t, err, "the data directory "+dir+" is not a directory: move that file away")
+	}
+}
+
+func TestAFileOfAnotherKindInTheDatabasesPlaceIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "landfall.db"), 0o700))
+	_, err := store.Open(t.Context(), dir, store.Options{})
+	var corrupt *store.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+}
+
+func TestTheDirectoryIsMadeForItsOwnerOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "var", "landfall")
+	open(t, dir)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	info, err = os.Stat(filepath.Join(dir, "landfall.db"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestWhatAnInterruptedCreationLeftIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	temporary := filepath.Join(dir, "landfall.db.new")
+	require.NoError(t, os.WriteFile(temporary, garbage(5000), 0o600))
+	db := open(t, dir)
+	update(t, db, put("a", cluster{}))
+	require.NoFileExists(t, temporary)
+
+	require.NoError(t, db.Close())
+	require.NoError(t, os.WriteFile(temporary, garbage(5000), 0o600))
+	require.Equal(t, []string{"a"}, keys(t, open(t, dir), ""))
+	require.NoFileExists(t, temporary)
+}
+
+func TestTheSameProcessCannotOpenItTwice(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	_, err := store.Open(t.Context(), dir, store.Options{})
+	var held *store.HeldError
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, os.Getpid(), held.PID)
+}
+
+func TestADatabaseThatAnotherProgramHasOpenIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	path := filled(t, dir)
+	other, err := bolt.Open(path, 0o600, nil)
+	require.NoError(t, err)
+	_, err = store.Open(t.Context(), dir, store.Options{})
+	require.NoError(t, other.Close())
+	var held *store.HeldError
+	require.ErrorAs(t, err, &held)
+	require.ErrorContains(t, err, "is held by another process")
+	open(t, dir)
+}
