@@ -1,0 +1,171 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/store"
+)
+
+// follow reads a watch until it has seen the revision or ends.
+func follow(w *store.Watcher, until uint64) (seen []store.Change) {
+	for batch := range w.C() {
+		seen = append(seen, batch...)
+		if batch[len(batch)-1].Revision >= until {
+			break
+		}
+	}
+	return seen
+}
+
+func TestAWatchReplaysTheLogAndGoesOnWithWhatHappens(t *testing.T) {
+	db := open(t, t.TempDir())
+	update(t, db, put("a", cluster{}))
+	update(t, db, put("b", cluster{}))
+	w := db.Watch(t.Context(), 1)
+	update(t, db, remove("a"))
+	require.Equal(t, []store.Change{{Revision: 2, Key: "/clusters/b"}, {Revision: 3, Key: "/clusters/a", Deleted: true}}, follow(w, 3))
+}
+
+func TestAWatchSeesOnlyItsPrefixes(t *testing.T) {
+	db := open(t, t.TempDir())
+	write := func(key string) {
+		update(t, db, put(key, cluster{}))
+		update(t, db, func(tx *store.Tx) error { return documents.Put(tx, key, &document{}) })
+	}
+	write("a")
+	documentsOnly := db.Watch(t.Context(), 0, documents.Prefix())
+	both := db.Watch(t.Context(), 0, "/clusters/b", documents.Prefix())
+	write("b")
+	require.Equal(t, []store.Change{{Revision: 2, Key: "/documents/a"}, {Revision: 4, Key: "/documents/b"}}, follow(documentsOnly, 4))
+	require.Equal(t, []store.Change{{Revision: 2, Key: "/documents/a"}, {Revision: 3, Key: "/clusters/b"}, {Revision: 4, Key: "/documents/b"}}, follow(both, 4))
+}
+
+func TestWatchesThatBeginWhileMuchIsWrittenLoseAndDoubleNothing(t *testing.T) {
+	db := open(t, t.TempDir())
+	const writers, rounds, perUpdate = 4, 60, 5
+	const total = writers * rounds * perUpdate
+	var running sync.WaitGroup
+	for w := range writers {
+		running.Go(func() {
+			for i := range rounds {
+				err := db.Update(context.Background(), func(tx *store.Tx) error {
+					for j := range perUpdate {
+						if err := put(fmt.Sprintf("%d/%d/%d", w, i, j), cluster{})(tx); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 20 {
+		running.Go(func() {
+			from := db.Revision()
+			for i, change := range follow(db.Watch(t.Context(), from), total) {
+				if change.Revision != from+1+uint64(i) {
+					t.Errorf("revision %d came as number %d behind %d", change.Revision, i, from)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+func TestASlowWatcherGetsTheNewestChangeOfEachKeyAndDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t, t.TempDir())
+		w := db.Watch(t.Context(), 0)
+		const rounds, perUpdate = 50, 100
+		for i := range rounds {
+			update(t, db, func(tx *store.Tx) error {
+				for j := range perUpdate {
+					if err := put(fmt.Sprint(j), cluster{Hosts: 1 + i})(tx); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		synctest.Wait()
+		seen := follow(w, rounds*perUpdate)
+		require.Less(t, len(seen), 2000, "%d changes were coalesced", rounds*perUpdate)
+		newest := map[string]uint64{}
+		for i, change := range seen {
+			require.True(t, i == 0 || change.Revision > seen[i-1].Revision)
+			newest[change.Key] = change.Revision
+		}
+		require.Len(t, newest, perUpdate)
+		for j := range perUpdate {
+			require.EqualValues(t, (rounds-1)*perUpdate+1+j, newest[fmt.Sprintf("/clusters/%d", j)])
+		}
+	})
+}
+
+func TestAWatchEndsWithItsContextAndWithTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t, t.TempDir())
+		ctx, cancel := context.WithCancel(t.Context())
+		idle, undelivered, left := db.Watch(ctx, 0), db.Watch(ctx, 0), db.Watch(t.Context(), 0)
+		require.NoError(t, left.Err())
+		update(t, db, put("a", cluster{}))
+		<-idle.C()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		for _, w := range []*store.Watcher{idle, undelivered} {
+			_, more := <-w.C()
+			require.False(t, more)
+			require.ErrorIs(t, w.Err(), context.Canceled)
+		}
+		require.NoError(t, db.Close())
+		_, more := <-left.C()
+		require.False(t, more)
+		require.ErrorIs(t, left.Err(), store.ErrClosed)
+	})
+}
+
+func TestAWatchOfTheCompactedPastOrOfTheFutureIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	update(t, db, func(tx *store.Tx) error {
+		for i := range 2500 {
+			if err := put(fmt.Sprint(i), cluster{})(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, db.Compact(t.Context(), 2200))
+	require.NoError(t, db.Compact(t.Context(), 100), "an earlier revision is no step back")
+	require.NoError(t, db.Close())
+	db = open(t, dir)
+	ends := func(from uint64) error {
+		w := db.Watch(t.Context(), from)
+		_, more := <-w.C()
+		require.False(t, more)
+		return w.Err()
+	}
+	require.ErrorIs(t, ends(2199), store.ErrCompacted)
+	require.ErrorIs(t, ends(0), store.ErrCompacted)
+	require.ErrorIs(t, ends(2501), store.ErrFutureRevision)
+	require.Len(t, follow(db.Watch(t.Context(), 2200), 2500), 300)
+
+	require.NoError(t, db.Compact(t.Context(), 1<<60))
+	require.ErrorIs(t, ends(2499), store.ErrCompacted)
+	require.NoError(t, db.Close())
+	db = open(t, dir)
+	w := db.Watch(t.Context(), 2500)
+	update(t, db, remove("0"))
+	require.Equal(t, []store.Change{{Revision: 2501, Key: "/clusters/0", Deleted: true}}, follow(w, 2501))
+}

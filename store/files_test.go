@@ -1,0 +1,233 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/store"
+)
+
+var logs = store.NewFiles("logs")
+
+func stage(t *testing.T, db *store.DB, content []byte) *store.Staged {
+	t.Helper()
+	staged, err := db.Stage(t.Context(), bytes.NewReader(content))
+	require.NoError(t, err)
+	sum := sha256.Sum256(content)
+	require.Equal(t, hex.EncodeToString(sum[:]), staged.SHA256())
+	require.EqualValues(t, len(content), staged.Size())
+	return staged
+}
+
+func keep(t *testing.T, db *store.DB, key string, content []byte) {
+	t.Helper()
+	staged := stage(t, db, content)
+	update(t, db, func(tx *store.Tx) error { return logs.Put(tx, key, staged, now) })
+}
+
+func read(t *testing.T, db *store.DB, key string) []byte {
+	t.Helper()
+	file, info, err := logs.Open(db, key)
+	require.NoError(t, err)
+	content, err := io.ReadAll(file)
+	require.NoError(t, errors.Join(err, file.Close()))
+	require.EqualValues(t, len(content), info.Size)
+	require.Equal(t, now, info.Modified)
+	return content
+}
+
+// blobFiles lists the names of all files below blobs/.
+func blobFiles(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+		return err
+	}))
+	return names
+}
+
+func TestAFileIsReadBackWhateverItsSizeAndBigOnesLieBesideTheDatabase(t *testing.T) {
+	for name, size := range map[string]int{"empty": 0, "small": 10, "at the limit": 64 << 10, "above it": 64<<10 + 1, "big": 3 << 20} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			db := open(t, dir)
+			content := garbage((size + 7) &^ 7)[:size]
+			keep(t, db, "a", content)
+			require.True(t, bytes.Equal(content, read(t, db, "a")))
+			require.EqualValues(t, 1, db.Revision())
+			keep(t, db, "a", content)
+			require.EqualValues(t, 1, db.Revision(), "the same again is no change")
+			if size <= 64<<10 {
+				require.NoDirExists(t, filepath.Join(dir, "blobs"))
+				return
+			}
+			sum := stage(t, db, content).SHA256()
+			require.FileExists(t, filepath.Join(dir, "blobs", sum[:2], sum))
+			require.Equal(t, []string{sum}, blobFiles(t, dir))
+			file, _, err := logs.Open(db, "a")
+			require.NoError(t, err)
+			_, err = file.Seek(-4, io.SeekEnd)
+			require.NoError(t, err)
+			tail, err := io.ReadAll(file)
+			require.NoError(t, errors.Join(err, file.Close()))
+			require.Equal(t, content[size-4:], tail)
+		})
+	}
+}
+
+func TestAMissingFileIsNotFound(t *testing.T) {
+	db := open(t, t.TempDir())
+	_, _, err := logs.Open(db, "a")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	require.ErrorIs(t, db.View(func(tx *store.Tx) error {
+		_, err := logs.Stat(tx, "a")
+		return err
+	}), store.ErrNotFound)
+	update(t, db, func(tx *store.Tx) error { return logs.Delete(tx, "a") })
+	require.Zero(t, db.Revision())
+}
+
+func TestBlobsAreCollectedWhenNoFileRefersToThemAndTheirGraceIsOver(t *testing.T) {
+	dir := t.TempDir()
+	clock := clockwork.NewFakeClockAt(now)
+	db := openWith(t, dir, store.Options{Clock: clock, BlobGrace: time.Minute})
+	collect := func() { require.NoError(t, db.CollectBlobs(t.Context())) }
+	big, other := garbage(70<<10), garbage(80<<10)
+	keep(t, db, "a", big)
+	keep(t, db, "b", big)
+	staged := stage(t, db, other)
+	collect()
+	require.Len(t, blobFiles(t, dir), 2, "staged content has a grace")
+	clock.Advance(time.Minute + 1)
+	collect()
+	require.Equal(t, []string{stage(t, db, big).SHA256()}, blobFiles(t, dir))
+	require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error { return logs.Put(tx, "c", staged, now) }), store.ErrStagedGone)
+	require.ErrorIs(t, db.View(func(tx *store.Tx) error { _, err := logs.Stat(tx, "c"); return err }), store.ErrNotFound)
+
+	clock.Advance(time.Hour)
+	update(t, db, func(tx *store.Tx) error { return logs.Delete(tx, "a") })
+	collect()
+	require.Len(t, blobFiles(t, dir), 1, "b still refers to it")
+	file, _, err := logs.Open(db, "b")
+	require.NoError(t, err)
+	keep(t, db, "b", []byte("small"))
+	collect()
+	require.Empty(t, blobFiles(t, dir))
+	content, err := io.ReadAll(file)
+	require.NoError(t, errors.Join(err, file.Close()))
+	require.True(t, bytes.Equal(big, content), "an open file stays readable")
+	require.Equal(t, []byte("small"), read(t, db, "b"))
+}
+
+func TestStagingTheSameContentAgainRenewsItsGrace(t *testing.T) {
+	dir := t.TempDir()
+	clock := clockwork.NewFakeClockAt(now)
+	db := openWith(t, dir, store.Options{Clock: clock, BlobGrace: time.Minute})
+	big := garbage(70 << 10)
+	stage(t, db, big)
+	clock.Advance(time.Hour)
+	staged := stage(t, db, big)
+	require.NoError(t, db.CollectBlobs(t.Context()))
+	update(t, db, func(tx *store.Tx) error { return logs.Put(tx, "a", staged, now) })
+	require.True(t, bytes.Equal(big, read(t, db, "a")))
+}
+
+func TestAFailedTransactionRefersToNoBlob(t *testing.T) {
+	dir := t.TempDir()
+	clock := clockwork.NewFakeClockAt(now)
+	db := openWith(t, dir, store.Options{Clock: clock})
+	staged := stage(t, db, garbage(70<<10))
+	failure := errors.New("no")
+	require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(logs.Put(tx, "a", staged, now), failure)
+	}), failure)
+	clock.Advance(2 * time.Hour)
+	require.NoError(t, db.CollectBlobs(t.Context()))
+	require.Empty(t, blobFiles(t, dir))
+}
+
+func TestContentThatCannotBeReadLeavesNothingBehind(t *testing.T) {
+	failure := errors.New("the line is dead")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx    context.Context
+		reader io.Reader
+		want   error
+	}{
+		"at once":         {t.Context(), iotest.ErrReader(failure), failure},
+		"in the middle":   {t.Context(), io.MultiReader(bytes.NewReader(garbage(1<<20)), iotest.ErrReader(failure)), failure},
+		"cancelled":       {cancelled, bytes.NewReader(garbage(1 << 20)), context.Canceled},
+		"an unsteady one": {t.Context(), iotest.TimeoutReader(bytes.NewReader(garbage(1 << 20))), iotest.ErrTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			db := open(t, dir)
+			_, err := db.Stage(c.ctx, c.reader)
+			require.ErrorIs(t, err, c.want)
+			if _, err := os.Stat(filepath.Join(dir, "blobs")); err == nil {
+				require.Empty(t, blobFiles(t, dir))
+			}
+		})
+	}
+}
+
+func TestWhatAnInterruptedStageLeftIsCollected(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	stage(t, db, garbage(70<<10))
+	leftover := filepath.Join(dir, "blobs", "stage", "123")
+	require.NoError(t, os.WriteFile(leftover, garbage(80), 0o600))
+
+	// The one under way stays.
+	reader, writer := io.Pipe()
+	staging := make(chan error)
+	go func() {
+		_, err := db.Stage(context.Background(), reader)
+		staging <- err
+	}()
+	_, err := writer.Write(garbage(70 << 10))
+	require.NoError(t, err)
+	_, err = writer.Write(garbage(8)) // is taken once the first has been copied to the file
+	require.NoError(t, err)
+	require.NoError(t, db.CollectBlobs(t.Context()))
+	require.NoFileExists(t, leftover)
+	require.NoError(t, writer.Close())
+	require.NoError(t, <-staging)
+	require.Len(t, blobFiles(t, dir), 2)
+}
+
+func TestABlobThatIsGoneOrCutOffIsReported(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"gone":    os.Remove,
+		"cut off": func(path string) error { return os.Truncate(path, 5) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			db := open(t, dir)
+			big := garbage(70 << 10)
+			keep(t, db, "a", big)
+			sum := stage(t, db, big).SHA256()
+			require.NoError(t, damage(filepath.Join(dir, "blobs", sum[:2], sum)))
+			_, _, err := logs.Open(db, "a")
+			var corrupt *store.CorruptError
+			require.ErrorAs(t, err, &corrupt)
+			require.ErrorContains(t, err, "/logs/a")
+		})
+	}
+}
