@@ -151,11 +151,15 @@ func sufficientMasters(in ClusterInput) (Status, string) {
 	return Success, fmt.Sprintf("The cluster has the %d control plane hosts it needs.", want)
 }
 
-// fenced tells whether every control plane host can be turned off by the others.
+// fenced tells whether both hosts of a two-node control plane can be turned off by the other one.
 func fenced(hosts []*inventory.Host) bool {
-	return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(h *inventory.Host) bool {
-		return h.Role() == models.HostRoleMaster && h.Record.FencingCredentials == ""
-	})
+	n := 0
+	for _, h := range hosts {
+		if h.Record.FencingCredentials != "" {
+			n++
+		}
+	}
+	return n >= 2
 }
 
 func networkTypeValid(in ClusterInput) (Status, string) {

@@ -1,0 +1,247 @@
+package validation
+
+import (
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/inventory"
+)
+
+const everyClusterID = `machine-cidr-defined cluster-cidr-defined service-cidr-defined no-cidrs-overlapping networks-same-address-families
+network-prefix-valid machine-cidr-equals-to-calculated-cidr api-vips-defined api-vips-valid ingress-vips-defined ingress-vips-valid
+all-hosts-are-ready-to-install sufficient-masters-count dns-domain-defined pull-secret-set ntp-server-configured
+lso-requirements-satisfied ocs-requirements-satisfied odf-requirements-satisfied cnv-requirements-satisfied lvm-requirements-satisfied
+mce-requirements-satisfied mtv-requirements-satisfied osc-requirements-satisfied network-type-valid
+custom-manifests-requirements-satisfied platform-requirements-satisfied node-feature-discovery-requirements-satisfied
+nvidia-gpu-requirements-satisfied pipelines-requirements-satisfied servicemesh-requirements-satisfied serverless-requirements-satisfied
+openshift-ai-requirements-satisfied openshift-ai-gpu-requirements-satisfied authorino-requirements-satisfied
+nmstate-requirements-satisfied amd-gpu-requirements-satisfied kmm-requirements-satisfied node-healthcheck-requirements-satisfied
+self-node-remediation-requirements-satisfied fence-agents-remediation-requirements-satisfied node-maintenance-requirements-satisfied
+kube-descheduler-requirements-satisfied cluster-observability-requirements-satisfied numa-resources-requirements-satisfied
+oadp-requirements-satisfied metallb-requirements-satisfied loki-requirements-satisfied openshift-logging-requirements-satisfied`
+
+func TestAClusterThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T) {
+	for name, prepare := range map[string]func(*threeNodes){
+		"three nodes":                        func(*threeNodes) {},
+		"three nodes behind a load balancer": (*threeNodes).userManaged,
+		"single node":                        (*threeNodes).singleNode,
+		"roles not decided": func(n *threeNodes) {
+			for _, h := range n.hosts {
+				h.Record.Role = models.HostRoleAutoAssign
+			}
+		},
+		"a worker as well": func(n *threeNodes) {
+			n.hosts = append(n.hosts, goodHost(4))
+			n.hosts[3].Record.Role = models.HostRoleWorker
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newThreeNodes()
+			prepare(n)
+			report := Cluster(n.clusterInput())
+			require.Empty(t, report.Failing())
+			require.Equal(t, Ready, report.Verdict())
+			requireEveryID(t, everyClusterID, report)
+			for _, r := range report.Results() {
+				requireSentence(t, r)
+			}
+			require.Equal(t, report.JSON(), Cluster(n.clusterInput()).JSON())
+			require.Len(t, report.ByCategory(), 4)
+		})
+	}
+}
+
+func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
+	tests := []struct {
+		name    string
+		id      ID
+		want    Status
+		verdict Verdict
+		says    string
+		change  func(*threeNodes, *ClusterInput)
+	}{
+		{"no pull secret", PullSecretSet, Failure, PendingForInput, "pull secret", func(_ *threeNodes, in *ClusterInput) { in.PullSecretSet = false }},
+		{"no base domain", DNSDomainDefined, Failure, PendingForInput, "base domain", func(n *threeNodes, _ *ClusterInput) { n.cluster.BaseDNSDomain = "" }},
+		{"no machine network", MachineCIDRDefined, Failure, PendingForInput, "API and ingress", func(n *threeNodes, _ *ClusterInput) { n.cluster.MachineNetworks = nil }},
+		{"no host and no machine network", MachineCIDRDefined, Pending, PendingForInput, "first host", func(n *threeNodes, in *ClusterInput) {
+			n.cluster.MachineNetworks, in.Hosts = nil, nil
+		}},
+		{"no cluster network", ClusterCIDRDefined, Failure, PendingForInput, "pods", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
+		{"no service network", ServiceCIDRDefined, Failure, PendingForInput, "services", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
+		{"no API address", APIVIPsDefined, Failure, PendingForInput, "API", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips = nil }},
+		{"no ingress address", IngressVIPsDefined, Failure, PendingForInput, "ingress", func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips = nil }},
+		{"DHCP gave no address yet", APIVIPsDefined, Failure, Insufficient, "DHCP", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.NetworkType = ptr(true), nil, nil
+		}},
+		{"DHCP needs the machine network", APIVIPsDefined, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.MachineNetworks = ptr(true), nil, nil
+		}},
+		{"the API address is elsewhere", APIVIPsValid, Failure, Insufficient, "not in machine network", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
+		{"the API address is no address", APIVIPsValid, Failure, Insufficient, "not an IP address", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "here" }},
+		{"the API address is the broadcast address", APIVIPsValid, Failure, Insufficient, "broadcast", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "192.168.10.255" }},
+		{"the API address is in use", APIVIPsValid, Failure, Insufficient, "in use", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.APIVips[0].Verification = ptr(models.VipVerificationFailed)
+		}},
+		{"the ingress address was not tried yet", IngressVIPsValid, Failure, Insufficient, "not been verified", func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips[0].Verification = nil }},
+		{"a host finds the ingress address in use", IngressVIPsValid, Failure, Insufficient, "in use", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.IngressVips[0].Verification = nil
+			n.hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.10.0/24", FreeAddresses: []strfmt.IPv4{"192.168.10.9"}}}
+		}},
+		{"a host finds the ingress address free", IngressVIPsValid, Success, Ready, "", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.IngressVips[0].Verification = nil
+			n.hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.10.0/24", FreeAddresses: []strfmt.IPv4{"192.168.10.3"}}}
+		}},
+		{"one address for both", IngressVIPsValid, Failure, Insufficient, "two different", func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips[0].IP = "192.168.10.2" }},
+		{"an external load balancer has one address for both", IngressVIPsValid, Success, Ready, "", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.IngressVips[0].IP = "192.168.10.2"
+			n.cluster.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}
+		}},
+		{"an address before any host", APIVIPsValid, Pending, Insufficient, "first host", func(_ *threeNodes, in *ClusterInput) { in.Hosts = nil }},
+		{"the machine network is another one", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient, "192.168.10.0/24", func(n *threeNodes, _ *ClusterInput) { n.cluster.MachineNetworks[0].Cidr = "192.168.0.0/16" }},
+		{"no host is near the address", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient, "No host", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
+		{"an unknown network plug-in", NetworkTypeValid, Failure, Insufficient, `"Flannel"`, func(n *threeNodes, _ *ClusterInput) { n.cluster.NetworkType = ptr("Flannel") }},
+		{"OVN with DHCP", NetworkTypeValid, Failure, Insufficient, "DHCP", func(n *threeNodes, _ *ClusterInput) { n.cluster.VipDhcpAllocation = ptr(true) }},
+		{"SDN on IPv6", NetworkTypeValid, Failure, Insufficient, "IPv6", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.NetworkType = ptr(models.ClusterNetworkTypeOpenShiftSDN)
+			n.cluster.ServiceNetworks = append(n.cluster.ServiceNetworks, &models.ServiceNetwork{Cidr: "fd02::/112"})
+		}},
+		{"SDN on a single node", NetworkTypeValid, Failure, Insufficient, "single node", func(n *threeNodes, in *ClusterInput) {
+			n.singleNode()
+			in.Hosts = n.hosts
+			n.cluster.NetworkType = ptr(models.ClusterNetworkTypeOpenShiftSDN)
+		}},
+		{"a plug-in without its manifests", CustomManifestsRequirementsSatisfied, Failure, Insufficient, "Cilium", func(n *threeNodes, _ *ClusterInput) { n.cluster.NetworkType = ptr("Cilium") }},
+		{"a plug-in with its manifests", CustomManifestsRequirementsSatisfied, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
+			n.cluster.NetworkType, in.CustomManifests = ptr("Cilium"), true
+		}},
+		{"Oracle Cloud without its manifests", PlatformRequirementsSatisfied, Failure, Insufficient, "Oracle", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.Platform = &models.Platform{Type: ptr(models.PlatformTypeExternal), External: &models.PlatformExternal{PlatformName: ptr("oci")}}
+		}},
+		{"pods where the machines are", NoCIDRsOverlapping, Failure, Insufficient, "machine network 192.168.10.0/24 and cluster network 192.168.0.0/16", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "192.168.0.0/16" }},
+		{"services where the pods are", NoCIDRsOverlapping, Failure, Insufficient, "service network", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.130.0.0/16" }},
+		{"a range that is none", NoCIDRsOverlapping, Error, Insufficient, `"10.1/8"`, func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.1/8" }},
+		{"a missing range", NoCIDRsOverlapping, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
+		{"families differ", NetworksSameAddressFamilies, Failure, Insufficient, "IPv6", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "fd02::/112" }},
+		{"families are not all known", NetworksSameAddressFamilies, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
+		{"too little room for pods", NetworkPrefixValid, Failure, Insufficient, "room for 2 hosts", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "10.128.0.0/22" }},
+		{"a host prefix that is none", NetworkPrefixValid, Failure, Insufficient, "positive", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].HostPrefix = 0 }},
+		{"no host prefix is needed by others", NetworkPrefixValid, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
+			n.cluster.NetworkType, in.CustomManifests, n.cluster.ClusterNetworks[0].HostPrefix = ptr("Calico"), true, 0
+		}},
+		{"no range for pods", NetworkPrefixValid, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
+		{"clocks differ", NTPServerConfigured, Failure, Insufficient, "5m0s apart", func(n *threeNodes, _ *ClusterInput) { n.hosts[2].Record.Timestamp += 300 }},
+		{"the clock of a disconnected host does not count", NTPServerConfigured, Success, Insufficient, "", func(n *threeNodes, _ *ClusterInput) {
+			n.hosts[2].Record.Timestamp += 300
+			n.hosts[2].Record.Status = ptr(models.HostStatusDisconnected)
+		}},
+		{"a host is not ready", AllHostsAreReadyToInstall, Failure, Insufficient, "node-2 (insufficient)", func(n *threeNodes, _ *ClusterInput) { n.hosts[1].Record.Status = ptr(models.HostStatusInsufficient) }},
+		{"two hosts of three", SufficientMastersCount, Failure, Insufficient, "has 2", func(n *threeNodes, in *ClusterInput) { in.Hosts = n.hosts[:2] }},
+		{"four control plane hosts", SufficientMastersCount, Failure, Insufficient, "has 4", func(n *threeNodes, in *ClusterInput) { in.Hosts = append(n.hosts, goodHost(4)) }},
+		{"two single nodes", SufficientMastersCount, Failure, Insufficient, "single-node", func(n *threeNodes, _ *ClusterInput) { n.cluster.ControlPlaneCount = 1 }},
+		{"two nodes without an arbiter", SufficientMastersCount, Failure, Insufficient, "arbiter", func(n *threeNodes, in *ClusterInput) {
+			n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
+		}},
+		{"two nodes with fences", SufficientMastersCount, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
+			n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
+			n.hosts[0].Record.FencingCredentials, n.hosts[1].Record.FencingCredentials = "{}", "{}"
+		}},
+		{"storage on too few hosts", OperatorID("odf"), Failure, Insufficient, "three hosts", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
+		}},
+		{"AI without GPU", OperatorID("openshift-ai-gpu"), Failure, Insufficient, "GPU", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
+		}},
+		{"local volumes on an old version", OperatorID("lvm"), Failure, Insufficient, "4.15", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "lvm"}}, "4.14.1"
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newThreeNodes()
+			in := n.clusterInput()
+			tt.change(n, &in)
+			report := Cluster(in)
+			result, found := report.Result(tt.id)
+			require.True(t, found)
+			require.Equal(t, tt.want, result.Status, result.Message)
+			require.Contains(t, result.Message, tt.says)
+			requireSentence(t, result)
+			require.Equal(t, tt.verdict, report.Verdict(), report.Blocking())
+		})
+	}
+}
+
+func TestAnEmptyClusterWaitsForInput(t *testing.T) {
+	report := Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")})
+	requireEveryID(t, everyClusterID, report)
+	require.True(t, report.HasPendingInput())
+	require.False(t, report.Insufficient())
+}
+
+func TestAClusterMayIgnoreWhatIsNotVital(t *testing.T) {
+	n := newThreeNodes()
+	n.hosts[2].Record.Timestamp += 3600
+	n.cluster.IgnoredClusterValidations = `["all"]`
+	require.True(t, Cluster(n.clusterInput()).Ready())
+	in := n.clusterInput()
+	in.PullSecretSet = false
+	require.True(t, Cluster(in).HasPendingInput())
+}
+
+func TestRolesAreSuggestedByStrength(t *testing.T) {
+	n := newThreeNodes()
+	n.hosts = append(n.hosts, goodHost(4), goodHost(5), goodHost(6))
+	for i, h := range n.hosts {
+		h.Record.Role = models.HostRoleAutoAssign
+		h.Inventory.CPU.Count = int64(20 - 2*i) // the later the weaker
+	}
+	n.hosts[5].Inventory.CPU.Count = 2             // too weak for the control plane
+	n.hosts[4].Inventory.Gpus = []*models.Gpu{{}}  // better used for workloads
+	n.hosts[0].Record.Role = models.HostRoleWorker // chosen by a person
+	n.hosts[1].Record.Role = models.HostRoleMaster // chosen by a person
+	n.hosts = append(n.hosts, goodHost(7))         // has said nothing yet
+	n.hosts[6].Record.Role, n.hosts[6].Facts = "", &inventory.Facts{}
+	roles := SuggestRoles(n.cluster, n.hosts, DefaultRequirements("4.18.0"))
+	require.Equal(t, map[strfmt.UUID]models.HostRole{
+		hostID(1): models.HostRoleWorker, hostID(2): models.HostRoleMaster, hostID(3): models.HostRoleMaster, hostID(4): models.HostRoleMaster,
+		hostID(5): models.HostRoleWorker, hostID(6): models.HostRoleWorker, hostID(7): models.HostRoleAutoAssign,
+	}, roles)
+}
+
+func TestATwoNodeClusterGetsAnArbiterAndLaterHostsAreWorkers(t *testing.T) {
+	n := newThreeNodes()
+	n.cluster.ControlPlaneCount = 2
+	for _, h := range n.hosts {
+		h.Record.Role = models.HostRoleAutoAssign
+	}
+	require.Equal(t, models.HostRoleArbiter, SuggestRoles(n.cluster, n.hosts, DefaultRequirements("4.20.0"))[hostID(3)])
+
+	n.cluster.Kind = ptr(models.ClusterKindAddHostsCluster)
+	require.Equal(t, models.HostRoleWorker, SuggestRoles(n.cluster, n.hosts, DefaultRequirements("4.20.0"))[hostID(1)])
+}
+
+func TestRequirementsFollowRoleAndVersion(t *testing.T) {
+	n := newThreeNodes()
+	h := n.hosts[0]
+	require.Equal(t, int64(4), DefaultRequirements("4.18.0").ForHost(h, n.cluster).CPUCores)
+	h.Record.Role = models.HostRoleWorker
+	require.Equal(t, int64(8192), DefaultRequirements("4.18.0").ForHost(h, n.cluster).RAMMib)
+	h.Record.Role = models.HostRoleArbiter
+	require.Equal(t, int64(50), DefaultRequirements("4.20.0").ForHost(h, n.cluster).DiskSizeGb)
+	h.Record.Role = models.HostRoleMaster
+	n.cluster.ControlPlaneCount = 1
+	require.Equal(t, int64(8), DefaultRequirements("4.21.9").ForHost(h, n.cluster).CPUCores)
+	require.Equal(t, int64(4), DefaultRequirements("4.22.0-ec.1").ForHost(h, n.cluster).CPUCores)
+	require.Equal(t, int64(50), DefaultRequirements("").ForHost(h, nil).DiskSizeGb, "without a cluster the least of all roles")
+	h.Record.Role = models.HostRoleWorker
+	h.Inventory.CPU.Architecture, h.Inventory.SystemVendor.ProductName = "aarch64", "BlueField SoC"
+	require.Equal(t, int64(15), DefaultRequirements("4.18.0").ForHost(h, n.cluster).DiskSizeGb)
+
+	n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("masters"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
+	preflight := DefaultRequirements("4.18.0").Preflight(n.cluster)
+	require.True(t, preflight.Ocp.Master.Quantitative.TpmEnabledInBios)
+	require.False(t, preflight.Ocp.Worker.Quantitative.TpmEnabledInBios)
+}
