@@ -107,15 +107,16 @@ func Parse(s Sources) (*Rules, error) {
 			return nil, err
 		}
 	}
-	tables, err := sets.tables()
-	if err != nil {
-		return nil, err
-	}
 	ca, err := parseCABundles(s.CABundle)
 	if err != nil {
 		return nil, err
 	}
-	return &Rules{tables: combine(conf.tables, tables), settings: conf.settings, ca: ca}, nil
+	tables := combine(conf.tables, sets.tables())
+	text, err := writeRegistriesConf(conf.settings, tables)
+	if err != nil {
+		return nil, err
+	}
+	return &Rules{tables: tables, conf: text, ca: ca}, nil
 }
 
 func appendFile(docs *[]Document, path string) error {

@@ -226,7 +226,7 @@ func (s *mirrorSets) source(name string) *setSource {
 	return src
 }
 
-func (s *mirrorSets) tables() ([]table, error) {
+func (s *mirrorSets) tables() []table {
 	tables := make([]table, 0, len(s.sources))
 	for _, src := range s.sources {
 		t := table{prefix: src.name, location: src.name, origin: src.origin,
@@ -236,7 +236,7 @@ func (s *mirrorSets) tables() ([]table, error) {
 		}
 		tables = append(tables, t)
 	}
-	return tables, nil
+	return tables
 }
 
 func line(n *yaml.Node) string { return fmt.Sprintf("line %d", n.Line) }

@@ -11,18 +11,14 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// settings are the keys of a registries.conf that say nothing about mirrors; they are passed on.
-type settings struct {
+// confFile is a registries.conf, version 2. The keys that say nothing about mirrors are passed on.
+type confFile struct {
 	UnqualifiedSearch    []string          `toml:"unqualified-search-registries,omitempty"`
 	ShortNameMode        string            `toml:"short-name-mode,omitempty"`
 	CredentialHelpers    []string          `toml:"credential-helpers,omitempty"`
 	LayerStoreAuthHelper string            `toml:"additional-layer-store-auth-helper,omitempty"`
 	Aliases              map[string]string `toml:"aliases,omitempty"`
-}
 
-// confFile is a registries.conf, version 2.
-type confFile struct {
-	settings
 	Registry []confTable `toml:"registry,omitempty"`
 	// Registries is the one table of version 1.
 	Registries map[string]any `toml:"registries,omitempty"`
@@ -46,14 +42,14 @@ type confMirror struct {
 
 // registriesConf gathers a main file and its drop-ins.
 type registriesConf struct {
-	settings settings
+	settings confFile
 	tables   []table
 }
 
 func (c *registriesConf) add(doc Document) error {
 	var file confFile
 	if err := toml.NewDecoder(bytes.NewReader(doc.Data)).DisallowUnknownFields().Decode(&file); err != nil {
-		return tomlError(doc.Name, err)
+		return tomlError(doc, err)
 	}
 	if file.Registries != nil {
 		return &InputError{doc.Name, "[registries]", "this is version 1 of the format, which has no mirrors; write [[registry]] tables (version 2)"}
@@ -77,7 +73,7 @@ func (c *registriesConf) add(doc Document) error {
 		tables = append(tables, t)
 	}
 	c.replace(tables)
-	c.settings.override(file.settings)
+	c.settings.override(file)
 	return nil
 }
 
@@ -93,7 +89,7 @@ func (c *registriesConf) replace(tables []table) {
 	}
 }
 
-func (s *settings) override(by settings) {
+func (s *confFile) override(by confFile) {
 	if by.UnqualifiedSearch != nil {
 		s.UnqualifiedSearch = by.UnqualifiedSearch
 	}
@@ -170,7 +166,10 @@ func checkSource(s string) string {
 		if strings.ContainsAny(host, "/:@*") || host == "" {
 			return "must have the form *.example.com"
 		}
-		return checkLocation(host)
+		if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
+			return "must have the form *.example.com"
+		}
+		return ""
 	}
 	if strings.Contains(s, "*") {
 		return "has a * that is not a whole first label; write *.example.com"
@@ -201,34 +200,61 @@ func checkHost(s string) string {
 }
 
 // tomlError words an error of the TOML decoder with its line and key.
-func tomlError(document string, err error) error {
+func tomlError(doc Document, err error) error {
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
 		first := unknown.Errors[0]
-		line, _ := first.Position()
-		return &InputError{document, fmt.Sprintf("line %d", line),
+		row, _ := first.Position()
+		return &InputError{doc.Name, fmt.Sprintf("line %d", row),
 			fmt.Sprintf("%s is no key of a registries.conf", strings.Join(first.Key(), "."))}
 	}
 	var bad *toml.DecodeError
-	if errors.As(err, &bad) {
-		line, column := bad.Position()
-		where := fmt.Sprintf("line %d, column %d", line, column)
-		if key := strings.Join(bad.Key(), "."); key != "" {
-			where += ", key " + key
-		}
-		return &InputError{document, where, "is not TOML that registries.conf allows: " + strings.TrimPrefix(bad.Error(), "toml: ")}
+	if !errors.As(err, &bad) {
+		return &InputError{doc.Name, "", "can't be read as TOML: " + err.Error()}
 	}
-	return &InputError{document, "", "can't be read as TOML: " + err.Error()}
+	row, column := bad.Position()
+	where := fmt.Sprintf("line %d, column %d", row, column)
+	problem := "is no TOML: " + strings.TrimPrefix(bad.Error(), "toml: ")
+	// The decoder names Go's types: "cannot decode TOML string into struct field pkg.T.F of type bool".
+	if found, rest, ok := strings.Cut(bad.Error(), " into "); ok {
+		if _, wanted, ok := strings.Cut(rest, "of type "); ok {
+			lines := bytes.Split(doc.Data, []byte("\n"))
+			key, _, _ := bytes.Cut(lines[min(row, len(lines))-1], []byte("="))
+			where += ", key " + string(bytes.TrimSpace(key))
+			problem = fmt.Sprintf("is a %s where a %s is expected", found[strings.LastIndex(found, " ")+1:], tomlKind(wanted))
+		}
+	}
+	return &InputError{doc.Name, where, problem}
 }
 
-// RegistriesConf writes the rules as a registries.conf, version 2; nil if there are none. Rules made of it lead to the
+func tomlKind(goType string) string {
+	switch {
+	case goType == "bool":
+		return "boolean (true or false)"
+	case strings.HasPrefix(goType, "[]mirror."), strings.HasPrefix(goType, "mirror."), strings.HasPrefix(goType, "map"):
+		return "table"
+	case strings.HasPrefix(goType, "[]"):
+		return "list of strings"
+	default:
+		return goType
+	}
+}
+
+// RegistriesConf returns the rules as a registries.conf, version 2; nil if there are none. Rules made of it lead to the
 // same endpoints.
 func (r *Rules) RegistriesConf() []byte {
-	if r == nil || len(r.tables) == 0 {
+	if r == nil {
 		return nil
 	}
-	file := confFile{settings: r.settings}
-	for _, t := range r.tables {
+	return bytes.Clone(r.conf)
+}
+
+func writeRegistriesConf(settings confFile, tables []table) ([]byte, error) {
+	if len(tables) == 0 {
+		return nil, nil
+	}
+	file := settings
+	for _, t := range tables {
 		ct := confTable{Prefix: t.prefix, Location: t.location, Insecure: t.insecure, Blocked: t.blocked}
 		if t.prefix == t.location {
 			ct.Prefix = ""
@@ -247,8 +273,7 @@ func (r *Rules) RegistriesConf() []byte {
 	}
 	out, err := toml.Marshal(file)
 	if err != nil {
-		// Strings, booleans and lists of them: there is nothing that TOML could not say.
-		return nil
+		return nil, fmt.Errorf("write the mirror rules as registries.conf: %w", err)
 	}
-	return out
+	return out, nil
 }

@@ -10,9 +10,9 @@ import (
 // Rules lead from the name of an image to the places it may be pulled from. The zero value and nil have no rules: every
 // image is pulled from where its name says. Rules don't change once made and may be used by many goroutines.
 type Rules struct {
-	tables   []table
-	settings settings
-	ca       []byte
+	tables []table
+	conf   []byte // the tables as registries.conf
+	ca     []byte // PEM
 }
 
 // table is one [[registry]] of a registries.conf, or what mirror sets say about one source.
@@ -172,11 +172,21 @@ func hostOf(r name.Registry) string {
 	return dockerHub
 }
 
+// parseReference reads what a rule made of a reference. A rule from a repository to a bare host leaves no repository, and
+// the library would look for the host's name on Docker Hub; that is refused.
 func parseReference(s string, insecure bool) (name.Reference, error) {
+	var options []name.Option
 	if insecure {
-		return name.ParseReference(s, name.Insecure)
+		options = append(options, name.Insecure)
 	}
-	return name.ParseReference(s)
+	ref, err := name.ParseReference(s, options...)
+	if err != nil {
+		return nil, err
+	}
+	if host, _, ok := strings.Cut(s, "/"); !ok || hostOf(ref.Context().Registry) != host {
+		return nil, fmt.Errorf("%s names no repository", s)
+	}
+	return ref, nil
 }
 
 // combine joins the tables of registries.conf with those of mirror sets: for one prefix the mirrors of both, those of
