@@ -164,7 +164,7 @@ func (db *DB) changes(from, to uint64, wants func(string) bool) ([]Change, error
 		for key, entry := cursor.Seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.Next() {
 			change, err := parseChange(key, entry)
 			if err != nil {
-				return db.corruptRow("log "+fmt.Sprint(binary.BigEndian.AppendUint64(nil, from)), err)
+				return db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
 			}
 			if change.Revision > to {
 				break
