@@ -653,3 +653,74 @@ func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID
 }
 
 func recordedZero(at strfmt.DateTime) bool { return time.Time(at).Unix() <= 0 }
+
+// FileNames lists a cluster's files below a folder, such as "logs/".
+func (e *Engine) FileNames(id, folder string) ([]string, error) {
+	if _, err := e.clusterRow(id); err != nil {
+		return nil, err
+	}
+	var names []string
+	err := e.DB.View(func(tx *store.Tx) error {
+		return installerFiles.Keys(tx, id+"/"+folder, func(key string) error {
+			names = append(names, strings.TrimPrefix(key, id+"/"))
+			return nil
+		})
+	})
+	return names, err
+}
+
+// PutManifest keeps a manifest that the cluster's installation gets on top of its own; folder is manifests or openshift.
+func (e *Engine) PutManifest(ctx context.Context, id, folder, name string, content []byte) error {
+	staged, err := e.DB.Stage(ctx, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		if err := c.beforeInstallation(id, "manifests can only be added before the installation"); err != nil {
+			return err
+		}
+		return installerFiles.Put(c.tx, id+"/"+manifestFolder+folder+"/"+name, staged, c.now)
+	})
+}
+
+// DeleteManifest takes a manifest away again; one that is not there is no error.
+func (e *Engine) DeleteManifest(ctx context.Context, id, folder, name string) error {
+	return e.update(ctx, func(c *change) error {
+		if err := c.beforeInstallation(id, "manifests can only be deleted before the installation"); err != nil {
+			return err
+		}
+		return installerFiles.Delete(c.tx, id+"/"+manifestFolder+folder+"/"+name)
+	})
+}
+
+func (c *change) beforeInstallation(id, otherwise string) error {
+	row, err := c.cluster(id)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
+		return conflict("Cluster %s is %s; %s.", row.API.Name, *row.API.Status, otherwise)
+	}
+	return nil
+}
+
+// InstallConfig renders the install-config that the cluster's installation would get now.
+func (e *Engine) InstallConfig(id string) (string, error) {
+	if _, err := e.clusterRow(id); err != nil {
+		return "", err
+	}
+	plan, err := e.planInstallation(id)
+	if err != nil {
+		return "", err
+	}
+	return string(plan.installConfig()), nil
+}
+
+// Preflight returns what a cluster's hosts need, by role.
+func (e *Engine) Preflight(id string) (*models.PreflightHardwareRequirements, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return nil, err
+	}
+	return e.Requirements(row.API.OpenshiftVersion).Preflight(&row.API), nil
+}

@@ -17,7 +17,13 @@ import (
 // decode reads a request's body as one JSON value of type T, as strictly as the API's own server does: a body that is
 // empty, no JSON, of the wrong type, followed by something else, or that has a field the API does not know is refused
 // with 400, and one that its model's Validate method refuses with 422. The error says which field or position it is.
-func decode[T any](c echo.Context) (*T, error) {
+func decode[T any](c echo.Context) (*T, error) { return read[T](c, true) }
+
+// decodeLeniently is decode for what agents and installers send: fields that are not known here are left aside, because a
+// program of another age than the appliance must not be stopped by them.
+func decodeLeniently[T any](c echo.Context) (*T, error) { return read[T](c, false) }
+
+func read[T any](c echo.Context, strict bool) (*T, error) {
 	body, err := io.ReadAll(c.Request().Body)
 	if err != nil {
 		return nil, fmt.Errorf("read the request body: %w", err)
@@ -27,7 +33,9 @@ func decode[T any](c echo.Context) (*T, error) {
 	}
 	value := new(T)
 	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
+	if strict {
+		decoder.DisallowUnknownFields()
+	}
 	if err := decoder.Decode(value); err != nil {
 		return nil, refuse(err, body, decoder.InputOffset())
 	}

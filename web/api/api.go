@@ -1,0 +1,150 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/engine"
+	"landfall/store"
+	"landfall/web"
+	"landfall/web/problem"
+)
+
+// Service answers the operations of the API from an engine.
+type Service struct {
+	Engine *engine.Engine
+	// LogUploadBytes and ManifestBytes bound what hosts and people upload.
+	LogUploadBytes, ManifestBytes int64
+	// Versions names the appliance's parts for /v2/component-versions.
+	Versions map[string]string
+}
+
+// Handlers returns what answers the operations that the appliance has.
+func (s *Service) Handlers() Handlers {
+	handlers := Handlers{
+		"v2ListClusters":                      s.listClusters,
+		"v2RegisterCluster":                   s.registerCluster,
+		"V2GetClusterDefaultConfig":           s.defaultConfig,
+		"v2GetCluster":                        s.getCluster,
+		"V2UpdateCluster":                     s.updateCluster,
+		"v2DeregisterCluster":                 s.deregisterCluster,
+		"V2CancelInstallation":                s.cancelInstallation,
+		"v2CompleteInstallation":              s.completeInstallation,
+		"v2InstallCluster":                    s.installCluster,
+		"v2ResetCluster":                      s.resetCluster,
+		"V2GetCredentials":                    s.credentials,
+		"V2DownloadClusterCredentials":        s.downloadCredentials,
+		"V2GetPresignedForClusterCredentials": s.presignedCredentials,
+		"V2DownloadClusterFiles":              s.downloadFile,
+		"V2GetPresignedForClusterFiles":       s.presignedFile,
+		"ListClusterHosts":                    s.listClusterHosts,
+		"v2GetClusterInstallConfig":           s.installConfig,
+		"V2DownloadClusterLogs":               s.downloadLogs,
+		"V2UploadLogs":                        s.uploadLogs,
+		"v2UpdateClusterLogsProgress":         s.clusterLogsProgress,
+		"V2ListClusterManifests":              s.listManifests,
+		"V2CreateClusterManifest":             s.createManifest,
+		"V2DeleteClusterManifest":             s.deleteManifest,
+		"v2DownloadClusterManifest":           s.downloadManifest,
+		"V2ListOfClusterOperators":            s.listOperators,
+		"v2ReportMonitoredOperatorStatus":     s.reportOperator,
+		"v2GetPreflightRequirements":          s.preflight,
+		"v2UpdateClusterFinalizingProgress":   s.finalizingProgress,
+		"GetClusterSupportedPlatforms":        s.supportedPlatforms,
+		"V2GetClusterUISettings":              s.uiSettings,
+		"V2UpdateClusterUISettings":           s.setUISettings,
+		"v2UploadClusterIngressCert":          s.ingressCert,
+		"v2ListComponentVersions":             s.componentVersions,
+		"V2ListManagedDomains":                s.managedDomains,
+		"v2ListEvents":                        s.listEvents,
+		"v2DownloadHostIgnition":              s.downloadHostIgnition,
+		"ListInfraEnvs":                       s.listInfraEnvs,
+		"RegisterInfraEnv":                    s.registerInfraEnv,
+		"GetInfraEnv":                         s.getInfraEnv,
+		"UpdateInfraEnv":                      s.updateInfraEnv,
+		"DeregisterInfraEnv":                  s.deregisterInfraEnv,
+		"v2DownloadInfraEnvFiles":             s.downloadInfraEnvFile,
+		"GetInfraEnvDownloadURL":              s.imageURL,
+		"v2ListHosts":                         s.listHosts,
+		"v2RegisterHost":                      s.registerHost,
+		"v2GetHost":                           s.getHost,
+		"v2UpdateHost":                        s.updateHost,
+		"v2DeregisterHost":                    s.deregisterHost,
+		"BindHost":                            s.bindHost,
+		"UnbindHost":                          s.unbindHost,
+		"v2UpdateHostInstallerArgs":           s.updateInstallerArgs,
+		"v2GetNextSteps":                      s.nextSteps,
+		"v2PostStepReply":                     s.stepReply,
+		"v2UpdateHostLogsProgress":            s.hostLogsProgress,
+		"v2UpdateHostInstallProgress":         s.hostProgress,
+		"v2ListSupportedOpenshiftVersions":    s.versions,
+		"V2ListBundles":                       s.bundles,
+		"v2ListReleaseSources":                s.releaseSources,
+		"GetSupportedArchitectures":           s.supportedArchitectures,
+		"GetSupportedFeatures":                s.supportedFeatures,
+		"V2ListSupportedOperators":            s.supportedOperators,
+	}
+	for id, handler := range handlers {
+		handlers[id] = translate(handler)
+	}
+	return handlers
+}
+
+// translate gives the engine's refusals their HTTP status and hands the request's id on to the events that follow from it.
+func translate(handler echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if r := c.Request(); r.Method != http.MethodGet {
+			c.SetRequest(r.WithContext(engine.WithRequestID(r.Context(), web.RequestID(r.Context()))))
+		}
+		return problemOf(handler(c))
+	}
+}
+
+// problemOf turns an engine's or the store's error into what the client is told.
+func problemOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*problem.Error](err); ok {
+		return err
+	}
+	if failed, ok := errors.AsType[*store.WriteError](err); ok {
+		return &problem.Error{Status: http.StatusServiceUnavailable, Reason: failed.Error(), Err: err}
+	}
+	refusal, ok := errors.AsType[*engine.Error](err)
+	if !ok {
+		return err
+	}
+	status := http.StatusInternalServerError
+	switch refusal.Kind {
+	case engine.Invalid:
+		status = http.StatusBadRequest
+	case engine.NotFound:
+		status = http.StatusNotFound
+	case engine.Conflict:
+		status = http.StatusConflict
+	case engine.Unavailable:
+		status = http.StatusServiceUnavailable
+	case engine.Schema:
+		status = http.StatusUnprocessableEntity
+	}
+	return &problem.Error{Status: status, Reason: refusal.Reason, Err: err}
+}
+
+// answer writes a value with a status, or hands the error on.
+func answer[T any](c echo.Context, status int, value T, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(status, value)
+}
+
+// done answers without a body, or hands the error on.
+func done(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}

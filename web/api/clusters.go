@@ -1,0 +1,225 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-openapi/swag"
+	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/web/problem"
+)
+
+func clusterID(c echo.Context) string { return c.Param("cluster_id") }
+
+func (s *Service) listClusters(c echo.Context) error {
+	clusters, err := s.Engine.Clusters(c.QueryParam("with_hosts") == "true")
+	if err != nil {
+		return err
+	}
+	if id := c.QueryParam("openshift_cluster_id"); id != "" {
+		clusters = slices.DeleteFunc(clusters, func(cluster *models.Cluster) bool { return cluster.OpenshiftClusterID.String() != id })
+	}
+	return c.JSON(http.StatusOK, clusters)
+}
+
+func (s *Service) registerCluster(c echo.Context) error {
+	params, err := decode[models.ClusterCreateParams](c)
+	if err != nil {
+		return err
+	}
+	cluster, err := s.Engine.RegisterCluster(c.Request().Context(), params)
+	return answer(c, http.StatusCreated, cluster, err)
+}
+
+func (s *Service) getCluster(c echo.Context) error {
+	cluster, err := s.Engine.Cluster(clusterID(c))
+	if err != nil {
+		return err
+	}
+	if c.Request().Header.Get("exclude-hosts") == "true" || c.QueryParam("exclude-hosts") == "true" {
+		cluster.Hosts = []*models.Host{}
+	}
+	return c.JSON(http.StatusOK, cluster)
+}
+
+func (s *Service) updateCluster(c echo.Context) error {
+	params, err := decode[models.V2ClusterUpdateParams](c)
+	if err != nil {
+		return err
+	}
+	cluster, err := s.Engine.UpdateCluster(c.Request().Context(), clusterID(c), params)
+	return answer(c, http.StatusCreated, cluster, err)
+}
+
+func (s *Service) deregisterCluster(c echo.Context) error {
+	return done(c, s.Engine.DeregisterCluster(c.Request().Context(), clusterID(c)))
+}
+
+func (s *Service) installCluster(c echo.Context) error {
+	cluster, err := s.Engine.InstallCluster(c.Request().Context(), clusterID(c))
+	return answer(c, http.StatusAccepted, cluster, err)
+}
+
+func (s *Service) cancelInstallation(c echo.Context) error {
+	cluster, err := s.Engine.CancelInstallation(c.Request().Context(), clusterID(c))
+	return answer(c, http.StatusAccepted, cluster, err)
+}
+
+func (s *Service) resetCluster(c echo.Context) error {
+	cluster, err := s.Engine.ResetCluster(c.Request().Context(), clusterID(c))
+	return answer(c, http.StatusAccepted, cluster, err)
+}
+
+func (s *Service) completeInstallation(c echo.Context) error {
+	params, err := decode[models.CompletionParams](c)
+	if err != nil {
+		return err
+	}
+	cluster, err := s.Engine.CompleteInstallation(c.Request().Context(), clusterID(c), swag.BoolValue(params.IsSuccess), params.ErrorInfo)
+	return answer(c, http.StatusAccepted, cluster, err)
+}
+
+func (s *Service) listClusterHosts(c echo.Context) error {
+	withFacts := c.QueryParam("with-inventory") == "true" || c.QueryParam("with-connectivity") == "true"
+	hosts, err := s.Engine.ClusterHosts(clusterID(c), withFacts)
+	if err != nil {
+		return err
+	}
+	role, status := c.QueryParam("role"), c.QueryParam("status")
+	hosts = slices.DeleteFunc(hosts, func(h *models.Host) bool {
+		return role != "" && string(h.Role) != role || status != "" && *h.Status != status
+	})
+	return c.JSON(http.StatusOK, hosts)
+}
+
+func (s *Service) installConfig(c echo.Context) error {
+	text, err := s.Engine.InstallConfig(clusterID(c))
+	return answer(c, http.StatusOK, text, err)
+}
+
+func (s *Service) listOperators(c echo.Context) error {
+	cluster, err := s.Engine.Cluster(clusterID(c))
+	if err != nil {
+		return err
+	}
+	operators := []*models.MonitoredOperator{}
+	for _, operator := range cluster.MonitoredOperators {
+		if name := c.QueryParam("operator_name"); name == "" || name == operator.Name {
+			operators = append(operators, operator)
+		}
+	}
+	return c.JSON(http.StatusOK, operators)
+}
+
+func (s *Service) reportOperator(c echo.Context) error {
+	report, err := decode[models.OperatorMonitorReport](c)
+	if err != nil {
+		return err
+	}
+	if err := s.Engine.ReportOperator(c.Request().Context(), clusterID(c), report); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusOK)
+}
+
+func (s *Service) finalizingProgress(c echo.Context) error {
+	progress, err := decode[models.ClusterFinalizingProgress](c)
+	if err != nil {
+		return err
+	}
+	if err := s.Engine.FinalizingProgress(c.Request().Context(), clusterID(c), progress.FinalizingStage); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusOK)
+}
+
+// ingressCert takes the certificate as a JSON string, as the controller in the cluster sends it.
+func (s *Service) ingressCert(c echo.Context) error {
+	certificate, err := decode[string](c)
+	if err != nil {
+		return err
+	}
+	if err := s.Engine.UploadIngressCert(c.Request().Context(), clusterID(c), *certificate); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusCreated)
+}
+
+func (s *Service) preflight(c echo.Context) error {
+	requirements, err := s.Engine.Preflight(clusterID(c))
+	return answer(c, http.StatusOK, requirements, err)
+}
+
+func (s *Service) supportedPlatforms(c echo.Context) error {
+	if _, err := s.Engine.Cluster(clusterID(c)); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, []models.PlatformType{models.PlatformTypeBaremetal, models.PlatformTypeNone})
+}
+
+func (s *Service) uiSettings(c echo.Context) error {
+	settings, err := s.Engine.UISettings(clusterID(c))
+	return answer(c, http.StatusOK, settings, err)
+}
+
+// setUISettings keeps what the browser sends: a JSON string, or bare text from older ones.
+func (s *Service) setUISettings(c echo.Context) error {
+	body, err := io.ReadAll(c.Request().Body)
+	if err != nil {
+		return err
+	}
+	settings := string(body)
+	var text string
+	if json.Unmarshal(body, &text) == nil {
+		settings = text
+	}
+	if err := s.Engine.SetUISettings(c.Request().Context(), clusterID(c), settings); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, settings)
+}
+
+func (s *Service) credentials(c echo.Context) error {
+	credentials, err := s.Engine.Credentials(clusterID(c))
+	return answer(c, http.StatusOK, credentials, err)
+}
+
+func (s *Service) clusterLogsProgress(c echo.Context) error {
+	params, err := decode[models.LogsProgressParams](c)
+	if err != nil {
+		return err
+	}
+	return done(c, s.Engine.LogsProgress(c.Request().Context(), clusterID(c), "", "", *params.LogsState))
+}
+
+// number reads a query parameter that counts something; one that is left out is 0.
+func number(c echo.Context, name string) (int, error) {
+	text := c.QueryParam(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, problem.BadRequest("the parameter %s is %q; it takes a whole number from 0", name, text)
+	}
+	return n, nil
+}
+
+// list reads a query parameter that holds several values, separated by commas.
+func list(c echo.Context, name string) []string {
+	var values []string
+	for _, text := range c.QueryParams()[name] {
+		for value := range strings.SplitSeq(text, ",") {
+			if value = strings.TrimSpace(value); value != "" {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
+}
