@@ -1,0 +1,106 @@
+package simulate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// How long certificates are good for, as in the real program's output.
+const (
+	oneDay   = 24 * time.Hour
+	oneYear  = 365 * oneDay
+	tenYears = 10 * oneYear
+)
+
+// certPair is a certificate and its key as PEM.
+type certPair struct {
+	Cert []byte
+	Key  []byte
+}
+
+func newCA(commonName, unit string, validity time.Duration) (*certPair, error) {
+	return newCert(&x509.Certificate{
+		Subject: pkix.Name{CommonName: commonName, OrganizationalUnit: []string{unit}}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+	}, validity, nil)
+}
+
+func newClientCert(commonName, organization string, validity time.Duration, ca *certPair) (*certPair, error) {
+	return newCert(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: commonName, Organization: []string{organization}},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, validity, ca)
+}
+
+func newServerCert(commonName string, names []string, ips []net.IP, validity time.Duration, ca *certPair) (*certPair, error) {
+	return newCert(&x509.Certificate{
+		Subject: pkix.Name{CommonName: commonName}, DNSNames: names, IPAddresses: ips,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, validity, ca)
+}
+
+// newCert makes a certificate that begins to be good now, as the real program's do. It is signed by ca, or by itself without one. Keys are
+// elliptic, where the real program's are RSA, for speed.
+func newCert(template *x509.Certificate, validity time.Duration, ca *certPair) (*certPair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 62))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	template.NotBefore = time.Now().UTC()
+	template.NotAfter = template.NotBefore.Add(validity)
+	parent, signer := template, key
+	if ca != nil {
+		if parent, signer, err = ca.parse(); err != nil {
+			return nil, err
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate %s: %w", template.Subject.CommonName, err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return &certPair{
+		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
+	}, nil
+}
+
+func (c *certPair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	certBlock, _ := pem.Decode(c.Cert)
+	keyBlock, _ := pem.Decode(c.Key)
+	if certBlock == nil || keyBlock == nil {
+		return nil, nil, errors.New("the state file's root CA is not PEM")
+	}
+	cert, err := x509.ParseCertificate(certBlock.Bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(keyBlock.Bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, nil, errors.New("the state file's root CA has a key of another kind")
+	}
+	return cert, key, nil
+}

@@ -1,0 +1,210 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// installConfig is the install-config of the openshift-install documents, as far as bare hosts are concerned; parts that the stand-in
+// takes as they are stay raw.
+type installConfig struct {
+	APIVersion                  string              `json:"apiVersion"`
+	BaseDomain                  string              `json:"baseDomain"`
+	Metadata                    configMetadata      `json:"metadata"`
+	Networking                  configNetworking    `json:"networking"`
+	ControlPlane                *configMachinePool  `json:"controlPlane"`
+	Compute                     []configMachinePool `json:"compute"`
+	Arbiter                     *configMachinePool  `json:"arbiter"`
+	Platform                    configPlatform      `json:"platform"`
+	BootstrapInPlace            *configInPlace      `json:"bootstrapInPlace"`
+	PullSecret                  string              `json:"pullSecret"`
+	SSHKey                      string              `json:"sshKey"`
+	FIPS                        bool                `json:"fips"`
+	Proxy                       *configProxy        `json:"proxy"`
+	AdditionalTrustBundle       string              `json:"additionalTrustBundle"`
+	AdditionalTrustBundlePolicy string              `json:"additionalTrustBundlePolicy"`
+	ImageContentSources         []configMirror      `json:"imageContentSources"`
+	ImageDigestSources          []configMirror      `json:"imageDigestSources"`
+	Capabilities                json.RawMessage     `json:"capabilities"`
+	CPUPartitioningMode         string              `json:"cpuPartitioningMode"`
+	CredentialsMode             string              `json:"credentialsMode"`
+	FeatureSet                  string              `json:"featureSet"`
+	FeatureGates                []string            `json:"featureGates"`
+	OSImageStream               string              `json:"osImageStream"`
+	Publish                     string              `json:"publish"`
+}
+
+type configMetadata struct {
+	Name string `json:"name"`
+}
+
+type configNetworking struct {
+	NetworkType         string          `json:"networkType"`
+	MachineNetwork      []configCIDR    `json:"machineNetwork"`
+	ClusterNetwork      []configCIDR    `json:"clusterNetwork"`
+	ServiceNetwork      []string        `json:"serviceNetwork"`
+	ClusterNetworkMTU   int             `json:"clusterNetworkMTU"`
+	OVNKubernetesConfig json.RawMessage `json:"ovnKubernetesConfig"`
+}
+
+// configCIDR is an entry of machineNetwork or clusterNetwork; only the second has a HostPrefix.
+type configCIDR struct {
+	CIDR       string `json:"cidr"`
+	HostPrefix int    `json:"hostPrefix"`
+}
+
+type configMachinePool struct {
+	Name           string          `json:"name"`
+	Replicas       *int            `json:"replicas"`
+	Hyperthreading string          `json:"hyperthreading"`
+	Architecture   string          `json:"architecture"`
+	Platform       json.RawMessage `json:"platform"`
+	Fencing        json.RawMessage `json:"fencing"`
+}
+
+// count is the pool's replicas, three when it does not say.
+func (p *configMachinePool) count() int {
+	if p == nil {
+		return 0
+	}
+	if p.Replicas == nil {
+		return 3
+	}
+	return *p.Replicas
+}
+
+type configPlatform struct {
+	BareMetal *configBareMetal `json:"baremetal"`
+	None      *struct{}        `json:"none"`
+	External  *configExternal  `json:"external"`
+	VSphere   json.RawMessage  `json:"vsphere"`
+	Nutanix   json.RawMessage  `json:"nutanix"`
+}
+
+type configExternal struct {
+	PlatformName           string `json:"platformName"`
+	CloudControllerManager string `json:"cloudControllerManager"`
+}
+
+type configBareMetal struct {
+	ProvisioningNetwork          string              `json:"provisioningNetwork"`
+	APIVIP                       string              `json:"apiVIP"`
+	APIVIPs                      []string            `json:"apiVIPs"`
+	IngressVIP                   string              `json:"ingressVIP"`
+	IngressVIPs                  []string            `json:"ingressVIPs"`
+	Hosts                        []configHost        `json:"hosts"`
+	AdditionalNTPServers         []string            `json:"additionalNTPServers"`
+	LoadBalancer                 *configLoadBalancer `json:"loadBalancer"`
+	ClusterOSImage               string              `json:"clusterOSImage"`
+	ClusterProvisioningIP        string              `json:"clusterProvisioningIP"`
+	ProvisioningNetworkInterface string              `json:"provisioningNetworkInterface"`
+	ProvisioningNetworkCIDR      *string             `json:"provisioningNetworkCIDR"`
+	ProvisioningDHCPRange        string              `json:"provisioningDHCPRange"`
+}
+
+type configLoadBalancer struct {
+	Type string `json:"type"`
+}
+
+func (b *configBareMetal) apiVIPs() []string {
+	if len(b.APIVIPs) == 0 && b.APIVIP != "" {
+		return []string{b.APIVIP}
+	}
+	return b.APIVIPs
+}
+
+func (b *configBareMetal) ingressVIPs() []string {
+	if len(b.IngressVIPs) == 0 && b.IngressVIP != "" {
+		return []string{b.IngressVIP}
+	}
+	return b.IngressVIPs
+}
+
+func (b *configBareMetal) userManaged() bool {
+	return b.LoadBalancer != nil && b.LoadBalancer.Type == "UserManaged"
+}
+
+type configHost struct {
+	Name            string          `json:"name"`
+	Role            string          `json:"role"`
+	BootMACAddress  string          `json:"bootMACAddress"`
+	BootMode        string          `json:"bootMode"`
+	HardwareProfile string          `json:"hardwareProfile"`
+	BMC             configBMC       `json:"bmc"`
+	RootDeviceHints json.RawMessage `json:"rootDeviceHints"`
+	NetworkConfig   json.RawMessage `json:"networkConfig"`
+}
+
+type configBMC struct {
+	Address                        string `json:"address"`
+	Username                       string `json:"username"`
+	Password                       string `json:"password"`
+	DisableCertificateVerification bool   `json:"disableCertificateVerification"`
+}
+
+type configInPlace struct {
+	InstallationDisk string `json:"installationDisk"`
+}
+
+type configProxy struct {
+	HTTPProxy  string `json:"httpProxy"`
+	HTTPSProxy string `json:"httpsProxy"`
+	NoProxy    string `json:"noProxy"`
+}
+
+type configMirror struct {
+	Source       string   `json:"source"`
+	Mirrors      []string `json:"mirrors"`
+	SourcePolicy string   `json:"sourcePolicy"`
+}
+
+func (c *installConfig) mirrors() []configMirror {
+	return append(append([]configMirror(nil), c.ImageDigestSources...), c.ImageContentSources...)
+}
+
+// computeCount is the number of worker nodes asked for.
+func (c *installConfig) computeCount() int {
+	n := 0
+	for i := range c.Compute {
+		n += c.Compute[i].count()
+	}
+	return n
+}
+
+// apiHost is what nodes reach the API by: the first VIP, else the name.
+func (c *installConfig) apiHost() string {
+	if b := c.Platform.BareMetal; b != nil && len(b.apiVIPs()) > 0 {
+		return b.apiVIPs()[0]
+	}
+	return "api-int." + c.domain()
+}
+
+func (c *installConfig) domain() string { return c.Metadata.Name + "." + c.BaseDomain }
+
+// parseInstallConfig reads YAML or JSON strictly, validates it and also gives it as JSON.
+func parseInstallConfig(raw []byte) (*installConfig, []byte, error) {
+	var tree any
+	if err := yaml.Unmarshal(raw, &tree); err != nil {
+		return nil, nil, fmt.Errorf("failed to unmarshal install-config.yaml: error converting YAML to JSON: %w", err)
+	}
+	canonical, err := json.Marshal(tree)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to unmarshal install-config.yaml: error converting YAML to JSON: %w", err)
+	}
+	config := &installConfig{}
+	decoder := json.NewDecoder(bytes.NewReader(canonical))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(config); err != nil {
+		return nil, nil, fmt.Errorf("failed to unmarshal install-config.yaml: error unmarshaling JSON: while decoding JSON: %w", err)
+	}
+	if config.APIVersion != "v1" {
+		return nil, nil, fmt.Errorf("failed to upconvert install config: cannot upconvert from version %q", config.APIVersion)
+	}
+	if problems := config.validate(); len(problems) > 0 {
+		return nil, nil, fmt.Errorf("invalid \"install-config.yaml\" file: %w", problems)
+	}
+	return config, canonical, nil
+}

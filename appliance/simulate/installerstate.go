@@ -1,0 +1,96 @@
+package simulate
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// stateFile is what the second step knows of the first by.
+const stateFile = ".openshift_install_state.json"
+
+// installState is what passes from create manifests to the second step. In the file it has the real program's asset names as keys.
+type installState struct {
+	InstallConfig stateInstallConfig `json:"*installconfig.InstallConfig"`
+	ClusterID     stateClusterID     `json:"*installconfig.ClusterID"`
+	RootCA        certPair           `json:"*tls.RootCA"`
+
+	config *installConfig
+}
+
+type stateInstallConfig struct {
+	Config json.RawMessage `json:"config"`
+}
+
+type stateClusterID struct{ UUID, InfraID string }
+
+// newInstallState reads an install-config and settles what the cluster is called.
+func newInstallState(raw []byte) (*installState, error) {
+	config, canonical, err := parseInstallConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	root, err := newCA("root-ca", "openshift", tenYears)
+	if err != nil {
+		return nil, err
+	}
+	return &installState{
+		InstallConfig: stateInstallConfig{Config: canonical},
+		ClusterID:     stateClusterID{UUID: uuid.NewString(), InfraID: infraID(config.Metadata.Name)},
+		RootCA:        *root,
+		config:        config,
+	}, nil
+}
+
+// infraID is the cluster's name, cut to 21 characters, and five more.
+func infraID(name string) string {
+	const longest = 27 - 1 - 5
+	if len(name) > longest {
+		name = strings.TrimRight(name[:longest], "-")
+	}
+	return name + "-" + randomText("bcdfghjklmnpqrstvwxz2456789", 5)
+}
+
+func randomText(alphabet string, n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // it never returns an error
+	for i := range b {
+		b[i] = alphabet[int(b[i])%len(alphabet)]
+	}
+	return string(b)
+}
+
+// loadState gives nil when there is no state file.
+func (in *installRun) loadState() (*installState, error) {
+	data, err := os.ReadFile(in.path(stateFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var state installState
+	if err := json.Unmarshal(data, &state); err != nil {
+		return nil, fmt.Errorf("failed to load state file %s: %w", in.path(stateFile), err)
+	}
+	if state.config, _, err = parseInstallConfig(state.InstallConfig.Config); err != nil {
+		return nil, fmt.Errorf("failed to load state file %s: %w", in.path(stateFile), err)
+	}
+	return &state, nil
+}
+
+func (in *installRun) saveState(state *installState) error {
+	var buf bytes.Buffer
+	encoder := json.NewEncoder(&buf)
+	encoder.SetIndent("", "    ")
+	if err := encoder.Encode(state); err != nil {
+		return err
+	}
+	return os.WriteFile(in.path(stateFile), buf.Bytes(), 0o640)
+}

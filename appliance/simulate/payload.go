@@ -1,0 +1,264 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"go.yaml.in/yaml/v3"
+)
+
+// Repositories of OpenShift's releases, and where oc-mirror v2 puts them under a mirror.
+const (
+	releaseSource   = "quay.io/openshift-release-dev/ocp-release"
+	componentSource = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
+	releaseMirror   = "openshift/release-images"
+	componentMirror = "openshift/release"
+)
+
+// StandInLabel is the label of every image of a simulated payload: nothing of it is OpenShift.
+const StandInLabel = "landfall.stand-in"
+
+// installerTag is the payload image that carries openshift-install.
+const installerTag = "installer"
+
+// payloadTags are the images of a simulated payload: those that the appliance and an installation name, in place of some 190.
+func payloadTags() []string {
+	return []string{
+		"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent", "agent-installer-orchestrator",
+		"cli", "cluster-version-operator", "etcd", installerTag, "machine-config-operator", "must-gather", "rhel-coreos",
+	}
+}
+
+// Payload describes a small release payload in the form of a real one. Its installer image holds the running executable under the name
+// openshift-install: see Main.
+type Payload struct {
+	Version      string // "" is 4.20.8-standin
+	Architecture string // as RPM spells it; "" is x86_64
+	OSVersion    string // of the CoreOS boot images; "" is 9.6.20251023-0
+	Faults       PayloadFaults
+}
+
+// PayloadFaults is what is wrong with a payload, for tests of those who read it.
+type PayloadFaults struct {
+	Omit              []string // tags that image-references lacks
+	NotPushed         []string // tags whose image the mirror lacks
+	Truncated         []string // tags whose layer ends in the middle of a file
+	NoImageReferences bool     // the release image is an image like any other
+	NoInstaller       bool     // the installer image holds no openshift-install
+}
+
+// PushedPayload says where a payload is and how to get at it.
+type PushedPayload struct {
+	Release        string            // pull spec of the release by digest, in the release's own repository
+	Digest         string            // of the release image
+	Version        string            // as the payload says
+	Images         map[string]string // tag -> pull spec by digest, in the components' own repository
+	IDMS           []byte            // ImageDigestMirrorSet, as oc-mirror writes idms-oc-mirror.yaml
+	RegistriesConf []byte            // the same rules for registries.conf
+}
+
+// PushPayload makes the payload's images and pushes them to the registry at host (host:port, plain HTTP on loopback) as oc-mirror v2 lays
+// out a mirror. The same payload from the same executable has the same digests.
+func PushPayload(ctx context.Context, host string, p Payload) (*PushedPayload, error) {
+	p = p.withDefaults()
+	pushed := &PushedPayload{Version: p.Version, Images: map[string]string{}, IDMS: nil, RegistriesConf: mirrorRules(host)}
+	for _, tag := range payloadTags() {
+		img, err := p.component(tag)
+		if err != nil {
+			return nil, fmt.Errorf("make payload image %s: %w", tag, err)
+		}
+		digest, err := img.Digest()
+		if err != nil {
+			return nil, fmt.Errorf("make payload image %s: %w", tag, err)
+		}
+		if !slices.Contains(p.Faults.Omit, tag) {
+			pushed.Images[tag] = componentSource + "@" + digest.String()
+		}
+		if slices.Contains(p.Faults.NotPushed, tag) {
+			continue
+		}
+		if err := push(ctx, img, fmt.Sprintf("%s/%s:%s-%s-%s", host, componentMirror, p.Version, p.Architecture, tag)); err != nil {
+			return nil, err
+		}
+	}
+	img, err := p.release(pushed.Images)
+	if err != nil {
+		return nil, fmt.Errorf("make the release image: %w", err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("make the release image: %w", err)
+	}
+	pushed.Digest, pushed.Release = digest.String(), releaseSource+"@"+digest.String()
+	if pushed.IDMS, err = digestMirrorSet(host); err != nil {
+		return nil, err
+	}
+	return pushed, push(ctx, img, fmt.Sprintf("%s/%s:%s-%s", host, releaseMirror, p.Version, p.Architecture))
+}
+
+func (p Payload) withDefaults() Payload {
+	if p.Version == "" {
+		p.Version = "4.20.8-standin"
+	}
+	if p.Architecture == "" {
+		p.Architecture = "x86_64"
+	}
+	if p.OSVersion == "" {
+		p.OSVersion = "9.6.20251023-0"
+	}
+	return p
+}
+
+func push(ctx context.Context, img v1.Image, ref string) error {
+	tag, err := name.ParseReference(ref, name.Insecure)
+	if err != nil {
+		return err
+	}
+	if err := remote.Write(tag, img, remote.WithContext(ctx)); err != nil {
+		return fmt.Errorf("push %s: %w", ref, err)
+	}
+	return nil
+}
+
+// component makes one image: a layer that all share and one of its own.
+func (p Payload) component(tag string) (v1.Image, error) {
+	files := []layerFile{textFile("usr/share/"+tag+"/README", "A stand-in for the image "+tag+" of an OpenShift release.\n")}
+	if tag == installerTag && !p.Faults.NoInstaller {
+		executable, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, layerFile{name: "usr/bin/openshift-install", mode: 0o755, path: executable})
+	}
+	own, err := newFileLayer(files...)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(p.Faults.Truncated, tag) {
+		if own, err = own.truncated(); err != nil {
+			return nil, err
+		}
+	}
+	return p.image("Stand-in for "+tag, own)
+}
+
+// release makes the release image: its last layer holds release-manifests/ and nothing else.
+func (p Payload) release(images map[string]string) (v1.Image, error) {
+	files := []layerFile{textFile("release-manifests/0000_00_cluster-version-operator_00_namespace.yaml",
+		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: openshift-cluster-version\n")}
+	for name, make := range map[string]func() ([]byte, error){
+		"release-metadata":                         p.metadata,
+		"0000_50_installer_coreos-bootimages.yaml": p.bootImages,
+		"image-references":                         func() ([]byte, error) { return p.imageReferences(images) },
+	} {
+		if name == "image-references" && p.Faults.NoImageReferences {
+			continue
+		}
+		data, err := make()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, textFile("release-manifests/"+name, string(data)))
+	}
+	slices.SortFunc(files, func(a, b layerFile) int { return strings.Compare(a.name, b.name) })
+	layer, err := newFileLayer(files...)
+	if err != nil {
+		return nil, err
+	}
+	return p.image("Stand-in for an OpenShift release", layer)
+}
+
+func (p Payload) image(description string, last v1.Layer) (v1.Image, error) {
+	base, err := newFileLayer(textFile("etc/os-release", "NAME=\"Stand-in\"\nVERSION_ID=\""+p.OSVersion+"\"\n"))
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), base, last)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[p.Architecture]
+	if config.Architecture == "" {
+		config.Architecture = p.Architecture
+	}
+	config.Config.Labels = map[string]string{StandInLabel: "true", "io.openshift.release": p.Version, "io.k8s.description": description}
+	return mutate.ConfigFile(img, config)
+}
+
+// imageReferences is an ImageStream with a tag for each component.
+func (p Payload) imageReferences(images map[string]string) ([]byte, error) {
+	type tag struct {
+		Name        string            `json:"name"`
+		Annotations map[string]string `json:"annotations"`
+		From        map[string]string `json:"from"`
+	}
+	var tags []tag
+	for _, name := range payloadTags() {
+		if spec, ok := images[name]; ok {
+			tags = append(tags, tag{Name: name, Annotations: map[string]string{StandInLabel: "true"}, From: map[string]string{"kind": "DockerImage", "name": spec}})
+		}
+	}
+	return json.MarshalIndent(map[string]any{
+		"kind": "ImageStream", "apiVersion": "image.openshift.io/v1",
+		"metadata": map[string]any{"name": p.Version}, "spec": map[string]any{"lookupPolicy": map[string]any{"local": false}, "tags": tags},
+	}, "", "  ")
+}
+
+func (p Payload) metadata() ([]byte, error) {
+	return json.MarshalIndent(map[string]any{
+		"kind": "cincinnati-metadata-v0", "version": p.Version, "previous": []string{}, "metadata": map[string]string{"description": "stand-in"},
+	}, "", "  ")
+}
+
+// bootImages is the ConfigMap that names the CoreOS images by stream metadata.
+func (p Payload) bootImages() ([]byte, error) {
+	stream, err := json.MarshalIndent(map[string]any{
+		"stream": "rhel-9.6",
+		"architectures": map[string]any{p.Architecture: map[string]any{"artifacts": map[string]any{"metal": map[string]any{
+			"release": p.OSVersion,
+			"formats": map[string]any{"iso": map[string]any{"disk": map[string]any{
+				"location": fmt.Sprintf("https://rhcos.invalid/rhcos-%s-live-iso.%s.iso", p.OSVersion, p.Architecture), "sha256": strings.Repeat("0", 64),
+			}}},
+		}}}},
+	}, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(kubeObject("v1", "ConfigMap", "openshift-machine-config-operator", "coreos-bootimages",
+		object{"data": object{"releaseVersion": p.Version, "stream": string(stream)}}))
+}
+
+// digestMirrorSet is what oc-mirror v2 leaves in cluster-resources for a release.
+func digestMirrorSet(host string) ([]byte, error) {
+	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-release-0", object{"spec": object{"imageDigestMirrors": []object{
+		{"source": componentSource, "mirrors": []string{host + "/" + componentMirror}},
+		{"source": releaseSource, "mirrors": []string{host + "/" + releaseMirror}},
+	}}})
+	data, err := yaml.Marshal(set)
+	return append([]byte("---\n"), data...), err
+}
+
+// mirrorRules allows plain HTTP, which a mirror set cannot say, and forbids the source, so that nothing waits for a network.
+func mirrorRules(host string) []byte {
+	var b strings.Builder
+	for _, rule := range [][2]string{{componentSource, componentMirror}, {releaseSource, releaseMirror}} {
+		fmt.Fprintf(&b, "[[registry]]\nlocation = %q\nblocked = true\nmirror-by-digest-only = true\n\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n\n",
+			rule[0], host+"/"+rule[1])
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,61 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+)
+
+// Registry is an OCI registry within this process, plain HTTP, without authentication. It serves blobs by digest from whichever repository
+// they are asked for in, so it can't show what a real mirror lacks.
+type Registry struct {
+	Addr string // host:port that it listens on
+
+	server *http.Server
+	done   chan error
+	dir    string
+}
+
+// NewRegistry starts an empty registry on the address, such as 127.0.0.1:0. Blobs are kept in a temporary directory until Close; requests
+// are logged at debug level (a nil logger discards them).
+func NewRegistry(ctx context.Context, listen string, logger *slog.Logger) (*Registry, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	dir, err := os.MkdirTemp("", "landfall-registry-")
+	if err != nil {
+		return nil, fmt.Errorf("start the simulated registry: %w", err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the simulated registry: %w", err), os.RemoveAll(dir))
+	}
+	lines := slog.NewLogLogger(logger.Handler(), slog.LevelDebug)
+	r := &Registry{
+		Addr: listener.Addr().String(),
+		dir:  dir,
+		done: make(chan error, 1),
+		server: &http.Server{
+			Handler:     registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(dir)), registry.Logger(lines)),
+			ErrorLog:    lines,
+			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		},
+	}
+	go func() { r.done <- r.server.Serve(listener) }()
+	return r, nil
+}
+
+// Close stops the registry and removes what it holds.
+func (r *Registry) Close() error {
+	err := r.server.Close()
+	if served := <-r.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return errors.Join(err, os.RemoveAll(r.dir))
+}
