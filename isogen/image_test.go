@@ -271,11 +271,11 @@ func TestABaseChangedInPlaceIsNotServed(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, time.Unix(5, 0), time.Unix(5, 0)))
 	r := image.NewReader()
 	_, err := io.ReadAll(r)
-	require.ErrorContains(t, err, path+" was changed while it is in use")
+	require.ErrorContains(t, err, path+" is not what it was when it was opened: it was written to: restart")
 	_, err = r.WriteTo(io.Discard)
-	require.ErrorContains(t, err, "was changed")
+	require.ErrorContains(t, err, "it was written to")
 	_, err = image.SHA256(t.Context())
-	require.ErrorContains(t, err, "was changed")
+	require.ErrorContains(t, err, "it was written to")
 }
 
 func TestABaseCutOffWhileItIsSent(t *testing.T) {
@@ -284,6 +284,6 @@ func TestABaseCutOffWhileItIsSent(t *testing.T) {
 	require.NoError(t, os.Truncate(path, 50_000))
 	_, err := r.WriteTo(io.Discard)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.ErrorContains(t, err, "do not change it while it is in use")
+	require.ErrorContains(t, err, path+" is not what it was")
 	require.NoError(t, r.Close())
 }

@@ -184,22 +184,36 @@ func (b *Base) reopen() *os.File {
 	return nil
 }
 
-// intact returns an error if the opened file is not what was indexed any more.
+// BaseError says that the base ISO cannot be read, or must not be, though it could when it was opened.
+type BaseError struct {
+	Path string
+	Err  error
+}
+
+func (e *BaseError) Error() string {
+	return fmt.Sprintf("the base ISO %s is not what it was when it was opened: %v: restart to index it anew, and replace it by renaming a new file over it", e.Path, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *BaseError) Unwrap() error { return e.Err }
+
+var errChanged = errors.New("it was written to")
+
+// intact returns a *BaseError if the opened file is not what was indexed any more.
 func (b *Base) intact() error {
 	info, err := b.file.Stat()
 	if err != nil {
-		return fmt.Errorf("reading the base ISO %s: %w", b.path, err)
+		return b.readError(err)
 	}
 	if info.Size() != b.size || !info.ModTime().Equal(b.modified) {
-		return fmt.Errorf("the base ISO %s was changed while it is in use: restart to index it anew, and replace it by renaming a new file over it", b.path)
+		return b.readError(errChanged)
 	}
 	return nil
 }
 
-// readError explains a failed read of the base, of which there were enough bytes when it was opened.
 func (b *Base) readError(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("reading the base ISO %s: %w: do not change it while it is in use", b.path, err)
+	return &BaseError{Path: b.path, Err: err}
 }

@@ -1,0 +1,349 @@
+package image_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen"
+	"landfall/isogen/skeleton"
+	"landfall/web"
+	"landfall/web/image"
+	"landfall/web/problem"
+)
+
+const (
+	infraEnv = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	path     = "/byid/" + infraEnv + "/4.19/x86_64/full.iso"
+)
+
+var modified = time.Date(2025, 5, 23, 12, 0, 0, 0, time.UTC)
+
+// source has one image, or an error for everybody.
+type source struct {
+	mu    sync.Mutex
+	image *image.Image
+	err   error
+}
+
+func (s *source) Image(_ context.Context, id, kind string) (*image.Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kind != image.Full {
+		return nil, errors.New("an unexpected kind")
+	}
+	if id != infraEnv {
+		return nil, problem.NotFound("there is no infra-env %s", id)
+	}
+	return s.image, s.err
+}
+
+func (s *source) set(i *image.Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.image = i
+}
+
+func base(t testing.TB) *isogen.Base {
+	t.Helper()
+	return largeBase(t, 200_000)
+}
+
+func largeBase(t testing.TB, rootFS int) *isogen.Base {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "live.iso")
+	var b bytes.Buffer
+	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: rootFS}))
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	base, err := isogen.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, base.Close()) })
+	return base
+}
+
+func build(t testing.TB, base *isogen.Base, config string) *image.Image {
+	t.Helper()
+	full, err := base.Full(isogen.Payload{Ignition: []byte(config)})
+	require.NoError(t, err)
+	return &image.Image{Image: full, Name: "site-1", Modified: modified}
+}
+
+func content(t testing.TB, i *image.Image) []byte {
+	t.Helper()
+	r := i.NewReader()
+	b, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	return b
+}
+
+// serve hangs the downloads into the appliance's own server.
+func serve(t testing.TB, src image.Source) *httptest.Server {
+	t.Helper()
+	s := web.New(web.Options{})
+	image.Register(s.Router(), src)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func do(t testing.TB, server *httptest.Server, method, path string, header ...string) (*http.Response, []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := server.Client().Do(r)
+	require.NoError(t, err)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response, body
+}
+
+func TestDownload(t *testing.T) {
+	i := build(t, base(t), "config")
+	want := content(t, i)
+	server := serve(t, &source{image: i})
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		response, body := do(t, server, method, path)
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Equal(t, i.Size(), response.ContentLength)
+		require.Equal(t, "bytes", response.Header.Get("Accept-Ranges"))
+		require.Equal(t, i.ETag(), response.Header.Get("ETag"))
+		require.Equal(t, "Fri, 23 May 2025 12:00:00 GMT", response.Header.Get("Last-Modified"))
+		require.Equal(t, "attachment; filename=discovery_image_site-1.iso", response.Header.Get("Content-Disposition"))
+		require.Equal(t, "application/octet-stream", response.Header.Get("Content-Type"))
+		if method == http.MethodGet {
+			require.True(t, bytes.Equal(want, body))
+		} else {
+			require.Empty(t, body)
+		}
+	}
+}
+
+func TestRanges(t *testing.T) {
+	i := build(t, base(t), "config")
+	want := content(t, i)
+	size := len(want)
+	server := serve(t, &source{image: i})
+	for name, c := range map[string]struct {
+		header   string
+		from, to int
+	}{
+		"the first bytes":        {"bytes=0-99", 0, 100},
+		"one byte":               {"bytes=32768-32768", 32768, 32769},
+		"across the embed area":  {"bytes=100000-500000", 100000, 500001},
+		"open":                   {"bytes=600000-", 600000, size},
+		"a suffix":               {"bytes=-7", size - 7, size},
+		"beyond the end is less": {"bytes=600000-99999999", 600000, size},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, body := do(t, server, http.MethodGet, path, "Range", c.header)
+			require.Equal(t, http.StatusPartialContent, response.StatusCode)
+			require.Equal(t, int64(c.to-c.from), response.ContentLength)
+			require.True(t, bytes.Equal(want[c.from:c.to], body))
+		})
+	}
+}
+
+func TestSeveralRangesAtOnce(t *testing.T) {
+	i := build(t, base(t), "config")
+	want := content(t, i)
+	response, body := do(t, serve(t, &source{image: i}), http.MethodGet, path, "Range", "bytes=0-9,300000-300019,-5")
+	require.Equal(t, http.StatusPartialContent, response.StatusCode)
+	kind, params, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	require.NoError(t, err)
+	require.Equal(t, "multipart/byteranges", kind)
+	parts := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+	for _, want := range [][]byte{want[:10], want[300000:300020], want[len(want)-5:]} {
+		part, err := parts.NextPart()
+		require.NoError(t, err)
+		got, err := io.ReadAll(part)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err = parts.NextPart()
+	require.Equal(t, io.EOF, err)
+}
+
+func TestConditionalRequests(t *testing.T) {
+	i := build(t, base(t), "config")
+	server := serve(t, &source{image: i})
+	for name, c := range map[string]struct {
+		header []string
+		status int
+	}{
+		"what the client has is current":   {[]string{"If-None-Match", i.ETag()}, http.StatusNotModified},
+		"what the client has is not":       {[]string{"If-None-Match", `"other"`}, http.StatusOK},
+		"not newer than the client's":      {[]string{"If-Modified-Since", "Fri, 23 May 2025 12:00:00 GMT"}, http.StatusNotModified},
+		"resumed on the same image":        {[]string{"Range", "bytes=5-", "If-Range", i.ETag()}, http.StatusPartialContent},
+		"resumed on another image":         {[]string{"Range", "bytes=5-", "If-Range", `"other"`}, http.StatusOK},
+		"a range of the expected image":    {[]string{"Range", "bytes=5-", "If-Match", i.ETag()}, http.StatusPartialContent},
+		"a range of another image":         {[]string{"Range", "bytes=5-", "If-Match", `"other"`}, http.StatusPreconditionFailed},
+		"a range behind the end":           {[]string{"Range", "bytes=99999999-"}, http.StatusRequestedRangeNotSatisfiable},
+		"a range that is none":             {[]string{"Range", "bytes=b-a"}, http.StatusRequestedRangeNotSatisfiable},
+		"resumed by the date of the image": {[]string{"Range", "bytes=5-", "If-Range", "Fri, 23 May 2025 12:00:00 GMT"}, http.StatusPartialContent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, _ := do(t, server, http.MethodGet, path, c.header...)
+			require.Equal(t, c.status, response.StatusCode)
+		})
+	}
+}
+
+func TestDigestBesideTheImage(t *testing.T) {
+	i := build(t, base(t), "config")
+	want := sha256.Sum256(content(t, i))
+	response, body := do(t, serve(t, &source{image: i}), http.MethodGet, path+".sha256")
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, hex.EncodeToString(want[:])+"  discovery_image_site-1.iso\n", string(body))
+}
+
+func TestNamesAreSafeInTheHeader(t *testing.T) {
+	i := build(t, base(t), "config")
+	src := &source{image: i}
+	server := serve(t, src)
+	for name, want := range map[string]string{
+		"":                   "discovery_image_" + infraEnv + ".iso",
+		"../../etc/passwd":   "discovery_image_.._.._etc_passwd.iso",
+		"a b; filename=c":    "discovery_image_a b; filename=c.iso",
+		"Zürich":             "discovery_image_Zürich.iso",
+		"evil\r\nX-Added: 1": "discovery_image_evil__X-Added: 1.iso",
+	} {
+		i.Name = name
+		response, _ := do(t, server, http.MethodHead, path)
+		_, params, err := mime.ParseMediaType(response.Header.Get("Content-Disposition"))
+		require.NoError(t, err)
+		require.Equal(t, want, params["filename"])
+		require.Empty(t, response.Header.Get("X-Added"))
+	}
+}
+
+func requireProblem(t *testing.T, response *http.Response, body []byte, status int, reason string) {
+	t.Helper()
+	require.Equal(t, status, response.StatusCode)
+	var e models.Error
+	require.NoError(t, json.Unmarshal(body, &e))
+	require.NoError(t, e.Validate(nil))
+	require.EqualValues(t, status, *e.ID)
+	require.Contains(t, *e.Reason, reason)
+}
+
+func TestFailuresAreToldInTheAPIsShape(t *testing.T) {
+	server := serve(t, &source{err: problem.Unavailable("the base ISO of 4.19 is missing: put it there")})
+	response, body := do(t, server, http.MethodGet, path)
+	requireProblem(t, response, body, http.StatusServiceUnavailable, "the base ISO of 4.19 is missing")
+	require.Empty(t, response.Header.Get("Content-Disposition"))
+
+	response, body = do(t, server, http.MethodGet, "/byid/nobody/4.19/x86_64/full.iso")
+	requireProblem(t, response, body, http.StatusNotFound, "no infra-env nobody")
+	response, body = do(t, server, http.MethodGet, "/byid/nobody/4.19/x86_64/full.iso.sha256")
+	requireProblem(t, response, body, http.StatusNotFound, "no infra-env nobody")
+
+	server = serve(t, &source{err: &isogen.TooLargeError{Packed: 300000, Area: 262144}})
+	response, body = do(t, server, http.MethodGet, path)
+	requireProblem(t, response, body, http.StatusConflict, "take 300000 bytes compressed")
+}
+
+func TestMinimalImagesAreNotMadeYet(t *testing.T) {
+	response, body := do(t, serve(t, &source{}), http.MethodGet, "/byid/"+infraEnv+"/4.19/x86_64/minimal.iso")
+	requireProblem(t, response, body, http.StatusNotImplemented, "download full.iso")
+}
+
+func TestOnlyGetAndHead(t *testing.T) {
+	server := serve(t, &source{image: build(t, base(t), "config")})
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+		response, body := do(t, server, method, path)
+		requireProblem(t, response, body, http.StatusMethodNotAllowed, "does not take "+method)
+	}
+}
+
+func TestABaseWrittenToWhileItIsInUseIsNotServed(t *testing.T) {
+	b := base(t)
+	server := serve(t, &source{image: build(t, b, "config")})
+	require.NoError(t, os.Chtimes(b.Path(), modified, modified))
+	response, body := do(t, server, http.MethodGet, path)
+	requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
+}
+
+// TestADownloadEndsOnTheRevisionItBeganWith changes the infra-env when a part of its image has been read.
+func TestADownloadEndsOnTheRevisionItBeganWith(t *testing.T) {
+	b := largeBase(t, 16<<20)
+	old := build(t, b, "old")
+	src := &source{image: old}
+	server := serve(t, src)
+
+	response, err := server.Client().Get(server.URL + path)
+	require.NoError(t, err)
+	head := make([]byte, 1000)
+	_, err = io.ReadFull(response.Body, head)
+	require.NoError(t, err)
+	src.set(build(t, b, "new"))
+	rest, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.True(t, bytes.Equal(content(t, old), append(head, rest...)))
+
+	resumed, body := do(t, server, http.MethodGet, path, "Range", "bytes=1000-", "If-Range", old.ETag())
+	require.Equal(t, http.StatusOK, resumed.StatusCode, "the rest of another image is of no use")
+	require.True(t, bytes.Equal(content(t, src.image), body))
+}
+
+// copies counts what reaches the connection as a file.
+type copies struct {
+	*net.TCPConn
+	files *int
+}
+
+func (c copies) ReadFrom(r io.Reader) (int64, error) {
+	if limited, ok := r.(*io.LimitedReader); ok {
+		if _, ok := limited.R.(*os.File); ok {
+			*c.files++
+		}
+	}
+	return c.TCPConn.ReadFrom(r)
+}
+
+type listener struct {
+	net.Listener
+	files *int
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return copies{conn.(*net.TCPConn), l.files}, nil
+}
+
+func TestRangesOfTheBaseReachTheConnectionAsFiles(t *testing.T) {
+	s := web.New(web.Options{})
+	image.Register(s.Router(), &source{image: build(t, base(t), "config")})
+	server := httptest.NewUnstartedServer(s)
+	files := 0
+	server.Listener = listener{server.Listener, &files}
+	server.Start()
+	do(t, server, http.MethodGet, path)
+	server.Close()
+	require.Equal(t, 2, files, "what is before the embed area and what is behind it")
+}
