@@ -124,7 +124,7 @@ func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
 }
 
 // classify sorts an error of a registry request and words it. The library returns several errors joined when it tried
-// HTTPS and then HTTP; the order of the cases makes the HTTPS one count.
+// HTTPS and then HTTP; the order of the cases picks the one that says more.
 func classify(err error) (Reason, string) {
 	var status *transport.Error
 	var unknownCA x509.UnknownAuthorityError
@@ -142,8 +142,6 @@ func classify(err error) (Reason, string) {
 		return ReasonCertificate, "has a certificate for another name: " + hostname.Error()
 	case errors.As(err, &invalid):
 		return ReasonCertificate, "has a certificate that is not valid: " + invalid.Error()
-	case errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch):
-		return ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required"
 	case errors.As(err, &status):
 		return classifyStatus(status)
 	case errors.Is(err, errNoBlob):
@@ -154,6 +152,8 @@ func classify(err error) (Reason, string) {
 		return ReasonUnreachable, "refused the connection"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
 		return ReasonTimeout, "did not answer in time"
+	case errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch):
+		return ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required"
 	case errors.Is(err, errPlainHTTP):
 		return ReasonPlainHTTP, "would be spoken to in plain HTTP, which no rule allows"
 	case isDialError(err):

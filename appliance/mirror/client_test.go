@@ -1,0 +1,325 @@
+package mirror
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+)
+
+const wanted = "quay.io/openshift-release-dev/ocp-release"
+
+// site is one real registry and the rules that lead wanted to it and never to quay.io.
+type site struct {
+	host  string
+	image v1.Image
+	// ref is the image's pull spec by its original name.
+	ref   string
+	rules *Rules
+}
+
+// serve starts a registry behind handlers, fills it over an unguarded door, and writes the rules for it.
+func serve(t *testing.T, start func(http.Handler) *httptest.Server, ca []byte, options ...string) *site {
+	t.Helper()
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	door := httptest.NewServer(store)
+	t.Cleanup(door.Close)
+	image, err := random.Image(512, 2)
+	require.NoError(t, err)
+	inside, err := name.ParseReference(hostport(door) + "/openshift/release-images:4.20")
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(inside, image))
+	hash, err := image.Digest()
+	require.NoError(t, err)
+
+	server := start(store)
+	t.Cleanup(server.Close)
+	return &site{host: hostport(server), image: image, ref: wanted + "@" + hash.String(), rules: rulesTo(t, hostport(server), ca, options...)}
+}
+
+func rulesTo(t *testing.T, host string, ca []byte, options ...string) *Rules {
+	t.Helper()
+	s := Sources{RegistriesConf: []Document{{"registries.conf", fmt.Appendf(nil,
+		"[[registry]]\nlocation = %q\nblocked = true\n[[registry.mirror]]\nlocation = %q\n%s\n",
+		wanted, host+"/openshift/release-images", strings.Join(options, "\n"))}}}
+	if ca != nil {
+		s.CABundle = []Document{{"ca.pem", ca}}
+	}
+	r, err := Parse(s)
+	require.NoError(t, err)
+	return r
+}
+
+func hostport(s *httptest.Server) string {
+	_, rest, _ := strings.Cut(s.URL, "://")
+	return rest
+}
+
+func withTLS(cert tls.Certificate) func(http.Handler) *httptest.Server {
+	return func(h http.Handler) *httptest.Server {
+		s := httptest.NewUnstartedServer(h)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+		s.StartTLS()
+		return s
+	}
+}
+
+// quick is a client that loses no time with what fails.
+func quick(t *testing.T, rules *Rules) *Client {
+	t.Helper()
+	c := NewClient(rules, ClientOptions{DialTimeout: time.Second, HeaderTimeout: time.Second,
+		Backoff: remote.Backoff{Duration: time.Millisecond, Factor: 1, Steps: 2}, UserAgent: "landfall-test"})
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func imageError(t *testing.T, err error, reason Reason, say ...string) *ImageError {
+	t.Helper()
+	var failure *ImageError
+	require.ErrorAs(t, err, &failure)
+	require.Equal(t, reason, failure.Reason(), "%v", err)
+	for _, s := range say {
+		require.Contains(t, err.Error(), s)
+	}
+	require.NotContains(t, err.Error(), "\n", "one sentence")
+	return failure
+}
+
+func TestAnImageIsPulledThroughItsMirror(t *testing.T) {
+	s := serve(t, httptest.NewServer, nil)
+	c := quick(t, s.rules)
+
+	d, from, err := c.Get(t.Context(), s.ref, nil)
+	require.NoError(t, err)
+	require.Equal(t, s.host+"/openshift/release-images", from.Ref.Context().Name())
+	require.Equal(t, s.ref, wanted+"@"+d.Digest.String())
+	require.False(t, from.Source)
+
+	image, _, err := c.Image(t.Context(), s.ref, v1.Platform{OS: "linux", Architecture: "amd64"}, nil)
+	require.NoError(t, err)
+	layers, err := image.Layers()
+	require.NoError(t, err)
+	require.Len(t, layers, 2)
+	hash, err := layers[0].Digest()
+	require.NoError(t, err)
+
+	layer, from, err := c.Layer(t.Context(), wanted+"@"+hash.String(), nil)
+	require.NoError(t, err)
+	require.Contains(t, from.Rule, "mirror 1 of 1")
+	blob, err := layer.Compressed()
+	require.NoError(t, err)
+	n, err := io.Copy(io.Discard, blob)
+	require.NoError(t, err)
+	require.NoError(t, blob.Close())
+	require.Positive(t, n)
+}
+
+func TestAListGivesTheImageOfThePlatform(t *testing.T) {
+	s := serve(t, httptest.NewServer, nil)
+	arm, err := random.Image(64, 1)
+	require.NoError(t, err)
+	list := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: s.image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
+		mutate.IndexAddendum{Add: arm, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}}})
+	at, err := name.ParseReference(s.host + "/openshift/release-images:multi")
+	require.NoError(t, err)
+	require.NoError(t, remote.WriteIndex(at, list))
+
+	got, _, err := quick(t, s.rules).Image(t.Context(), wanted+":multi", v1.Platform{OS: "linux", Architecture: "arm64"}, nil)
+	require.NoError(t, err)
+	want, err := arm.Digest()
+	require.NoError(t, err)
+	have, err := got.Digest()
+	require.NoError(t, err)
+	require.Equal(t, want, have)
+}
+
+func TestTheNextEndpointIsAskedWhenAMirrorHasNotGotTheImage(t *testing.T) {
+	s := serve(t, httptest.NewServer, nil)
+	hollow := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(hollow.Close)
+	rules := conf(t, fmt.Sprintf("[[registry]]\nlocation = %q\nblocked = true\n[[registry.mirror]]\nlocation = %q\n[[registry.mirror]]\nlocation = %q\n",
+		wanted, hostport(hollow)+"/a", s.host+"/openshift/release-images"))
+	_, from, err := quick(t, rules).Get(t.Context(), s.ref, nil)
+	require.NoError(t, err)
+	require.Contains(t, from.Rule, "mirror 2 of 2")
+}
+
+func TestAMirrorWithItsOwnCAIsTrustedByTheBundle(t *testing.T) {
+	ca := newAuthority(t, "Site Root")
+	cert, _ := ca.sign(t, time.Now().Add(time.Hour))
+	s := serve(t, withTLS(cert), ca.pem)
+	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
+	require.NoError(t, err)
+}
+
+func TestAnUnknownAuthorityIsSaid(t *testing.T) {
+	cert, _ := newAuthority(t, "Site Root").sign(t, time.Now().Add(time.Hour))
+	s := serve(t, withTLS(cert), newAuthority(t, "Another Root").pem)
+	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
+	imageError(t, err, ReasonUnknownAuthority, "image "+s.ref+" can't be pulled: "+s.host+"/openshift/release-images@sha256:",
+		`(mirror 1 of 1 for "`+wanted+`" in registries.conf)`, "signed by an unknown authority", "to the mirror's CA bundle")
+}
+
+func TestAnInsecureMirrorNeedsNoCA(t *testing.T) {
+	cert, _ := newAuthority(t, "Site Root").sign(t, time.Now().Add(time.Hour))
+	s := serve(t, withTLS(cert), nil, "insecure = true")
+	_, from, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
+	require.NoError(t, err)
+	require.True(t, from.Insecure)
+}
+
+func TestAnExpiredCertificateIsSaid(t *testing.T) {
+	ca := newAuthority(t, "Site Root")
+	cert, _ := ca.sign(t, time.Now().Add(-time.Minute))
+	s := serve(t, withTLS(cert), ca.pem)
+	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
+	imageError(t, err, ReasonCertificate, "expired", "check the clocks")
+}
+
+// basic lets in who has the right password, as registries with an htpasswd do.
+func basic(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "u" || password != "right" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			_, err := io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`)
+			if err != nil {
+				panic(err)
+			}
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func secretFor(t *testing.T, host, credentials string) *PullSecret {
+	t.Helper()
+	s, err := ParsePullSecret(fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, b64(credentials)))
+	require.NoError(t, err)
+	return s
+}
+
+func TestA401IsSaidWithWhatThePullSecretHas(t *testing.T) {
+	s := serve(t, func(h http.Handler) *httptest.Server { return httptest.NewServer(basic(h)) }, nil)
+	c := quick(t, s.rules)
+	_, _, err := c.Get(t.Context(), s.ref, secretFor(t, s.host, "u:right"))
+	require.NoError(t, err)
+
+	_, _, err = c.Get(t.Context(), s.ref, secretFor(t, s.host, "u:hunter2"))
+	imageError(t, err, ReasonUnauthorized, "answered 401 Unauthorized", "to the pull secret's credentials", "check the entry for "+s.host+" in the pull secret")
+	require.NotContains(t, err.Error(), "hunter2")
+
+	for _, none := range []*PullSecret{nil, secretFor(t, "quay.io", "u:right")} {
+		_, _, err = c.Get(t.Context(), s.ref, none)
+		imageError(t, err, ReasonUnauthorized, "401 Unauthorized", "the pull secret has no entry for it")
+	}
+}
+
+func TestARegistryThatIsDownIsSaidAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	host := l.Addr().String()
+	require.NoError(t, l.Close())
+	_, _, err = quick(t, rulesTo(t, host, nil)).Get(t.Context(), wanted+":4.20", nil)
+	// Digest or tag, mirrors in registries.conf serve both unless told otherwise.
+	imageError(t, err, ReasonUnreachable, host+"/openshift/release-images:4.20", "refused the connection", "check that "+host+" is up")
+}
+
+func TestAMissingManifestIsSaid(t *testing.T) {
+	s := serve(t, httptest.NewServer, nil)
+	_, _, err := quick(t, s.rules).Get(t.Context(), wanted+"@"+digest, nil)
+	imageError(t, err, ReasonNotFound, "answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to "+s.host+"/openshift/release-images")
+}
+
+func TestAMissingLayerIsSaid(t *testing.T) {
+	s := serve(t, httptest.NewServer, nil)
+	_, _, err := quick(t, s.rules).Layer(t.Context(), wanted+"@"+digest, nil)
+	imageError(t, err, ReasonNotFound)
+	_, _, err = quick(t, s.rules).Layer(t.Context(), wanted+":4.20", nil)
+	require.ErrorContains(t, err, "is not named by its digest")
+}
+
+func TestARuleWithoutAnyEndpointIsSaid(t *testing.T) {
+	rules := conf(t, "[[registry]]\nlocation = \"quay.io\"\nblocked = true\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation = \"mirror.site.example\"\n")
+	_, _, err := quick(t, rules).Get(t.Context(), wanted+":4.20", nil)
+	imageError(t, err, ReasonForbidden, `the rule for "quay.io" in registries.conf forbids the source and has no usable mirror for tags`)
+}
+
+func TestOtherAnswersAreSaidWithTheirStatus(t *testing.T) {
+	var asked atomic.Int32
+	s := serve(t, func(http.Handler) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
+	}, nil)
+	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
+	imageError(t, err, ReasonStatus, "answered 503 Service Unavailable")
+	require.Equal(t, int32(2), asked.Load(), "a passing error is tried again")
+}
+
+func TestPlainHTTPToAnotherMachineIsRefusedUnlessInsecure(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1) }))
+	t.Cleanup(server.Close)
+	// A private address that ends at the server: the registry library would fall back to HTTP there.
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, hostport(server))
+	}
+	c := quick(t, rulesTo(t, "10.0.0.5:5000", nil))
+	c.verified.DialContext = dial
+	_, _, err := c.Get(t.Context(), wanted+":4.20", secretFor(t, "10.0.0.5:5000", "u:p"))
+	imageError(t, err, ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required", "set insecure = true")
+	require.Zero(t, asked.Load(), "nothing was sent in the clear")
+}
+
+func TestACanceledPullEndsAndSaysSo(t *testing.T) {
+	arrived := make(chan struct{}, 8)
+	s := serve(t, func(http.Handler) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			arrived <- struct{}{}
+			<-r.Context().Done()
+		}))
+	}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-arrived; cancel() }()
+	_, _, err := quick(t, s.rules).Get(ctx, s.ref, nil)
+	imageError(t, err, ReasonCanceled)
+	require.True(t, errors.Is(err, context.Canceled))
+}
+
+func TestARegistryThatDoesNotAnswerTimesOut(t *testing.T) {
+	release := make(chan struct{})
+	s := serve(t, func(http.Handler) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	}, nil)
+	t.Cleanup(func() { close(release) })
+	c := NewClient(s.rules, ClientOptions{HeaderTimeout: 50 * time.Millisecond, Backoff: remote.Backoff{Duration: time.Millisecond, Steps: 1}})
+	_, _, err := c.Get(t.Context(), s.ref, nil)
+	imageError(t, err, ReasonTimeout, "did not answer in time")
+}
+
+func TestWhatIsNoPullSpecIsRefused(t *testing.T) {
+	_, _, err := quick(t, nil).Get(t.Context(), "quay.io/UPPER CASE", nil)
+	require.ErrorContains(t, err, `"quay.io/UPPER CASE" is no pull spec; it must look like`)
+}
