@@ -1,0 +1,162 @@
+package steps
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+func installation() Input {
+	in := situation()
+	in.Host.Record.Status = ptr(models.HostStatusInstalling)
+	in.Cluster.VipDhcpAllocation = nil
+	return in
+}
+
+func install(t *testing.T, in Input) models.InstallCmdRequest {
+	t.Helper()
+	step := steps(t, in)[models.StepTypeInstall]
+	require.NotNil(t, step)
+	agentAccepts(t, step)
+	var r models.InstallCmdRequest
+	require.NoError(t, json.Unmarshal([]byte(step.Args[0]), &r))
+	return r
+}
+
+func TestTheOrderToInstallSaysEverything(t *testing.T) {
+	in := installation()
+	in.ServiceIPs = []string{"192.168.1.9"}
+	r := install(t, in)
+	require.Equal(t, models.InstallCmdRequest{
+		Role: ptr(models.HostRoleMaster), ClusterID: ptr(clusterID), HostID: ptr(hostID), InfraEnvID: ptr(infraEnvID),
+		BootDevice: ptr("/dev/disk/by-id/a"), ControlPlaneCount: 3, OpenshiftVersion: "4.18.3",
+		InstallerImage: ptr("mirror/installer:1"), ControllerImage: ptr("mirror/controller:1"), McoImage: "mirror/mco:1", MustGatherImage: "mirror/must-gather:1",
+		CheckCvo: ptr(true), EnableSkipMcoReboot: true, NotifyNumReboots: true, ServiceIps: []string{"192.168.1.9"},
+		DisksToFormat: []string{"/dev/disk/by-id/a", "/dev/disk/by-id/b"},
+		InstallerArgs: `["--append-karg","ip=52-54-00-00-00-01:dhcp"]`,
+	}, r)
+
+	in.Host.Record.Bootstrap = true
+	require.Equal(t, models.HostRoleBootstrap, *install(t, in).Role)
+}
+
+func TestTheOrderToInstallFollowsTheHost(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*Input)
+		check  func(*testing.T, models.InstallCmdRequest)
+	}{
+		{"a suggested role", func(in *Input) {
+			in.Host.Record.Role, in.Host.Record.SuggestedRole = models.HostRoleAutoAssign, models.HostRoleWorker
+		}, func(t *testing.T, r models.InstallCmdRequest) { require.Equal(t, models.HostRoleWorker, *r.Role) }},
+		{"disks that must be kept", func(in *Input) { in.Host.Record.SkipFormattingDisks = "/dev/disk/by-id/b" },
+			func(t *testing.T, r models.InstallCmdRequest) {
+				require.Equal(t, []string{"/dev/disk/by-id/a"}, r.DisksToFormat)
+			}},
+		{"partitions that must be kept", func(in *Input) { in.Host.Record.InstallerArgs = `["--save-partlabel","data","ip=dhcp"]` },
+			func(t *testing.T, r models.InstallCmdRequest) {
+				require.True(t, r.SkipInstallationDiskCleanup)
+				require.Equal(t, []string{"/dev/disk/by-id/b"}, r.DisksToFormat)
+				require.JSONEq(t, `["--save-partlabel","data","ip=dhcp"]`, r.InstallerArgs)
+			}},
+		{"a static network", func(in *Input) {
+			in.InfraEnv.StaticNetworkConfig, in.Host.Record.InstallerArgs = "[{}]", `["--append-karg","quiet"]`
+		}, func(t *testing.T, r models.InstallCmdRequest) {
+			require.JSONEq(t, `["--append-karg","quiet","--copy-network"]`, r.InstallerArgs)
+		}},
+		{"a static network that a person asked to copy", func(in *Input) {
+			in.InfraEnv.StaticNetworkConfig, in.Host.Record.InstallerArgs = "[{}]", `["--copy-network"]`
+		}, func(t *testing.T, r models.InstallCmdRequest) {
+			require.JSONEq(t, `["--copy-network"]`, r.InstallerArgs)
+		}},
+		{"two address families", func(in *Input) {
+			in.Cluster.MachineNetworks = append(in.Cluster.MachineNetworks, &models.MachineNetwork{Cidr: "fd00::/64"})
+		}, func(t *testing.T, r models.InstallCmdRequest) {
+			require.Contains(t, r.InstallerArgs, "ip=52-54-00-00-00-01:dhcp,dhcp6")
+		}},
+		{"RAID", func(in *Input) { in.Host.Inventory.Disks[0].DriveType = models.DriveTypeRAID },
+			func(t *testing.T, r models.InstallCmdRequest) { require.Contains(t, r.InstallerArgs, "rd.md=1") }},
+		{"iSCSI over its own network", func(in *Input) {
+			d := in.Host.Inventory.Disks[0]
+			d.DriveType, d.Iscsi = models.DriveTypeISCSI, &models.Iscsi{HostIPAddress: "10.0.0.1"}
+		}, func(t *testing.T, r models.InstallCmdRequest) {
+			require.JSONEq(t, `["--append-karg","rd.iscsi.firmware=1","--append-karg","ip=52-54-00-00-00-02:dhcp","--append-karg","ip=52-54-00-00-00-01:dhcp"]`, r.InstallerArgs)
+		}},
+		{"multipath over Fibre Channel", func(in *Input) {
+			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Path = models.DriveTypeMultipath, "/dev/dm-0"
+		}, func(t *testing.T, r models.InstallCmdRequest) {
+			require.Contains(t, r.InstallerArgs, "rd.multipath=default")
+			require.False(t, r.EnableSkipMcoReboot, "a device mapper disk needs the second boot")
+		}},
+		{"an old version", func(in *Input) { in.Cluster.OpenshiftVersion = "4.14.20" },
+			func(t *testing.T, r models.InstallCmdRequest) { require.False(t, r.EnableSkipMcoReboot) }},
+		{"several must-gather images", func(in *Input) { in.Images.MustGather = map[string]string{"ocp": "a", "odf": "b"} },
+			func(t *testing.T, r models.InstallCmdRequest) {
+				require.JSONEq(t, `{"ocp":"a","odf":"b"}`, r.MustGatherImage)
+			}},
+		{"a host that runs from its disk", func(in *Input) { in.Host.Inventory.Boot = &models.Boot{DeviceType: models.BootDeviceTypePersistent} },
+			func(t *testing.T, r models.InstallCmdRequest) { require.Equal(t, "mirror/coreos:1", r.CoreosImage) }},
+		{"a host that joins an installed cluster", func(in *Input) {
+			in.Host.Record.Kind, in.Host.Record.Role = ptr(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
+			in.Cluster.MachineNetworks, in.Images.MCO = nil, ""
+		}, func(t *testing.T, r models.InstallCmdRequest) {
+			require.Empty(t, r.McoImage+r.OpenshiftVersion+r.MustGatherImage+r.InstallerArgs)
+		}},
+		{"a proxy", func(in *Input) {
+			in.Cluster.HTTPProxy, in.Cluster.NoProxy = "http://proxy:3128", "site.example,localhost"
+		},
+			func(t *testing.T, r models.InstallCmdRequest) {
+				require.Equal(t, "http://proxy:3128", *r.Proxy.HTTPProxy)
+				require.Nil(t, r.Proxy.HTTPSProxy)
+				require.Equal(t, "site.example,localhost,127.0.0.1,.svc,.cluster.local,api-int.harbour.site.example", *r.Proxy.NoProxy)
+			}},
+		{"a proxy for nothing", func(in *Input) { in.Cluster.HTTPSProxy, in.Cluster.NoProxy = "http://proxy:3128", " * " },
+			func(t *testing.T, r models.InstallCmdRequest) { require.Equal(t, "*", *r.Proxy.NoProxy) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := installation()
+			tt.change(&in)
+			tt.check(t, install(t, in))
+		})
+	}
+}
+
+func TestAnInstallationThatCannotWorkIsNotOrdered(t *testing.T) {
+	for says, change := range map[string]func(*Input){
+		"inventory is not known":     func(in *Input) { in.Host.Inventory = nil },
+		"is not in the host":         func(in *Input) { in.Host.Record.InstallationDiskID = "/dev/disk/by-id/gone" },
+		"not a path below /dev":      func(in *Input) { in.Host.Record.InstallationDiskID, in.Host.Inventory.Disks[0].ID = "sda", "sda" },
+		"has no role":                func(in *Input) { in.Host.Record.Role = models.HostRoleAutoAssign },
+		"no installer image":         func(in *Input) { in.Images.Installer = "" },
+		"no controller image":        func(in *Input) { in.Images.Controller = "" },
+		"machine-config-operator":    func(in *Input) { in.Images.MCO = "" },
+		"CoreOS image":               func(in *Input) { in.Images.CoreOS, in.Host.Inventory.Boot = "", &models.Boot{DeviceType: "persistent"} },
+		"not a JSON list of strings": func(in *Input) { in.Host.Record.InstallerArgs = `--append-karg` },
+		"machine network":            func(in *Input) { in.Cluster.MachineNetworks = nil },
+		"iSCSI address \"\" is not": func(in *Input) {
+			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Iscsi = models.DriveTypeISCSI, &models.Iscsi{}
+		},
+		"no interface has its iSCSI": func(in *Input) {
+			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Iscsi = models.DriveTypeISCSI, &models.Iscsi{HostIPAddress: "10.9.9.9"}
+		},
+		"address it uses for iSCSI": func(in *Input) { in.Host.Inventory.Disks[0].DriveType = models.DriveTypeISCSI },
+	} {
+		t.Run(says, func(t *testing.T) {
+			in := installation()
+			change(&in)
+			answer, err := For(in)
+			require.ErrorContains(t, err, says)
+			require.Empty(t, answer.Instructions)
+		})
+	}
+}
+
+func TestASingleNodeIsInstalledInTheNetworkOfItsBootstrapHost(t *testing.T) {
+	in := installation()
+	in.Cluster.MachineNetworks, in.Cluster.ControlPlaneCount = nil, 1
+	in.Host.Record.Bootstrap = true
+	require.Contains(t, install(t, in).InstallerArgs, "ip=52-54-00-00-00-02:dhcp", "the first of its networks")
+}
