@@ -1,0 +1,125 @@
+// Package console serves what is the appliance's own: the page shell of the browser application (page.go), the live feed
+// that keeps it up to date (feed.go), and the appliance's API under /api/landfall/v1 (this file).
+package console
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"net/http"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/labstack/echo/v4"
+
+	"landfall/store"
+	"landfall/web/problem"
+)
+
+// BasePath is where the appliance's own API begins.
+const BasePath = "/api/landfall/v1"
+
+// FeedRoute is the route of the live feed, whose answers never end by themselves.
+const FeedRoute = BasePath + "/feed"
+
+// Options is what the console is made from.
+type Options struct {
+	// UI is the built browser application, index.html at its root.
+	UI fs.FS
+	// Feed is where changes come from.
+	Feed *store.DB
+	// ClusterOf names the cluster that an object belongs to, given its kind and key in the store, or "" if it belongs to
+	// none or is gone. It is asked for hosts, infra-envs and events.
+	ClusterOf func(ctx context.Context, kind, key string) (string, error)
+	// Appliance tells what the console's API answers.
+	Appliance Appliance
+	// Clock times the feed's heartbeat; nil is the real one.
+	Clock clockwork.Clock
+	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
+	Draining <-chan struct{}
+	// Logger hears of feeds that broke off; nil discards it.
+	Logger *slog.Logger
+}
+
+// Appliance is what the console asks of the running appliance.
+type Appliance interface {
+	// Status says what the appliance is and has.
+	Status(ctx context.Context) (*Status, error)
+	// Image describes the discovery ISO of an infra-env; the error is fit for problem.From.
+	Image(ctx context.Context, infraEnvID string) (*Image, error)
+}
+
+// Status is what the appliance is and has.
+type Status struct {
+	Version   string    `json:"version"`
+	URL       string    `json:"url"`       // that hosts and management controllers are given
+	Addresses []string  `json:"addresses"` // other URLs that the appliance is reached under
+	OSImages  []OSImage `json:"os_images"`
+	Releases  []Release `json:"releases"`
+}
+
+// OSImage is the state of one base ISO.
+type OSImage struct {
+	OpenshiftVersion string `json:"openshift_version"`
+	CPUArchitecture  string `json:"cpu_architecture"`
+	State            string `json:"state"`             // ready, fetching or failed
+	Message          string `json:"message,omitempty"` // a sentence, when it is not ready
+}
+
+// Release is the state of one release image.
+type Release struct {
+	OpenshiftVersion string `json:"openshift_version"`
+	CPUArchitecture  string `json:"cpu_architecture"`
+	State            string `json:"state,omitempty"`
+	Message          string `json:"message,omitempty"`
+}
+
+// Image is what can be said of a discovery ISO before it is downloaded.
+type Image struct {
+	URL       string `json:"url"`
+	FileName  string `json:"file_name"`
+	SizeBytes int64  `json:"size_bytes"`
+	SHA256    string `json:"sha256"` // hexadecimal; empty while it is being computed
+	ETag      string `json:"etag"`   // in quotes, as the download's header has it
+	Type      string `json:"type"`   // full-iso or minimal-iso
+}
+
+// Register hangs the console into a router: its API, the feed, and the page for every path that nothing else answers.
+func Register(router *echo.Echo, options Options) error {
+	if options.Clock == nil {
+		options.Clock = clockwork.NewRealClock()
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	page, err := newPage(options.UI)
+	if err != nil {
+		return err
+	}
+	feed := &feed{options}
+	router.GET(FeedRoute, feed.serve)
+	router.GET(BasePath+"/status", func(c echo.Context) error {
+		status, err := options.Appliance.Status(c.Request().Context())
+		if err != nil {
+			return err
+		}
+		return answer(c, status)
+	})
+	router.GET(BasePath+"/infra-envs/:infra_env_id/image", func(c echo.Context) error {
+		image, err := options.Appliance.Image(c.Request().Context(), c.Param("infra_env_id"))
+		if err != nil {
+			return err
+		}
+		return answer(c, image)
+	})
+	router.GET("/api/*", func(c echo.Context) error {
+		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)
+	})
+	router.GET("/*", page.serve)
+	router.HEAD("/*", page.serve)
+	return nil
+}
+
+func answer(c echo.Context, value any) error {
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.JSON(http.StatusOK, value)
+}

@@ -1,0 +1,229 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/store"
+	"landfall/web"
+	"landfall/web/problem"
+)
+
+var application = fstest.MapFS{
+	".keep":                         {},
+	"index.html":                    {Data: []byte("<html>")},
+	"index.html.gz":                 {Data: []byte("gzipped html")},
+	"assets/index-M6U8mTkq.js":      {Data: []byte("script")},
+	"assets/index-M6U8mTkq.js.gz":   {Data: []byte("gzipped script")},
+	"assets/index-M6U8mTkq.js.br":   {Data: []byte("brotli script")},
+	"assets/RedHatText-D_kj-qbA.gz": {Data: []byte("a file that is itself gzipped")},
+}
+
+type appliance struct{}
+
+func (appliance) Status(context.Context) (*Status, error) {
+	return &Status{Version: "v1", URL: "http://bastion:8090"}, nil
+}
+
+func (appliance) Image(_ context.Context, id string) (*Image, error) {
+	if id != "i-1" {
+		return nil, problem.NotFound("there is no infra-env %s", id)
+	}
+	return &Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, nil
+}
+
+type site struct {
+	server *web.Server
+	db     *store.DB
+	clock  *clockwork.FakeClock
+	rows   store.Bucket[string]
+}
+
+func newSite(t *testing.T, ui fstest.MapFS) *site {
+	t.Helper()
+	s := &site{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), rows: store.NewBucket[string]("hosts", 1)}
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	s.db = db
+	require.NoError(t, Register(s.server.Router(), Options{
+		UI: ui, Feed: db, Appliance: appliance{}, Clock: s.clock, Draining: s.server.Draining(),
+		ClusterOf: func(_ context.Context, kind, key string) (string, error) {
+			return "cluster of " + kind + " " + key, nil
+		},
+	}))
+	return s
+}
+
+func (s *site) put(t *testing.T, key string) {
+	t.Helper()
+	value := "x"
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { return s.rows.Put(tx, key, &value) }))
+}
+
+func (s *site) get(path string, header ...string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodGet, path, nil)
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	s.server.ServeHTTP(recorder, request)
+	return recorder
+}
+
+func TestThePageIsServedForEveryPathThatItRoutesItself(t *testing.T) {
+	s := newSite(t, application)
+	for _, path := range []string{"/", "/index.html", "/assisted-installer", "/assisted-installer/clusters/~new", "/assisted-installer/clusters/a.b"} {
+		answer := s.get(path)
+		require.Equal(t, http.StatusOK, answer.Code, path)
+		require.Equal(t, "<html>", answer.Body.String(), path)
+		require.Equal(t, "text/html; charset=utf-8", answer.Header().Get("Content-Type"))
+		require.Equal(t, "no-cache", answer.Header().Get("Cache-Control"))
+		require.Contains(t, answer.Header().Get("Content-Security-Policy"), "default-src 'self'")
+		require.Equal(t, "nosniff", answer.Header().Get("X-Content-Type-Options"))
+	}
+}
+
+func TestTheBestCompressedFormThatTheBrowserTakesIsSent(t *testing.T) {
+	s := newSite(t, application)
+	for accepted, want := range map[string][2]string{
+		"":                     {"script", ""},
+		"gzip, deflate":        {"gzipped script", "gzip"},
+		"gzip, deflate, br":    {"brotli script", "br"},
+		"br;q=0, gzip;q=0.5":   {"gzipped script", "gzip"},
+		"br;q=0.0, gzip;q=0":   {"script", ""},
+		"identity, zstd;q=0.9": {"script", ""},
+	} {
+		answer := s.get("/assets/index-M6U8mTkq.js", "Accept-Encoding", accepted)
+		require.Equal(t, want[0], answer.Body.String(), accepted)
+		require.Equal(t, want[1], answer.Header().Get("Content-Encoding"), accepted)
+		require.Equal(t, "text/javascript; charset=utf-8", answer.Header().Get("Content-Type"))
+		require.Contains(t, answer.Header().Get("Cache-Control"), "immutable")
+	}
+}
+
+func TestAnUnchangedFileIsNotSentAgain(t *testing.T) {
+	s := newSite(t, application)
+	tag := s.get("/").Header().Get("ETag")
+	require.Equal(t, http.StatusNotModified, s.get("/", "If-None-Match", tag).Code)
+	require.NotEqual(t, tag, s.get("/", "Accept-Encoding", "gzip").Header().Get("ETag"))
+}
+
+func TestAFileThatIsGoneIsNoPage(t *testing.T) {
+	s := newSite(t, application)
+	for _, path := range []string{"/assets/index-OLDOLDOL.js", "/.keep", "/api/landfall/v2/x", "/assets/index-M6U8mTkq.js.gz"} {
+		require.Equal(t, http.StatusNotFound, s.get(path).Code, path)
+	}
+}
+
+func TestABinaryWithoutThePageSaysSo(t *testing.T) {
+	answer := newSite(t, fstest.MapFS{".keep": {}}).get("/")
+	require.Equal(t, http.StatusNotFound, answer.Code)
+	require.Contains(t, answer.Body.String(), "built without its browser application")
+}
+
+func TestTheConsolesAPIAnswers(t *testing.T) {
+	s := newSite(t, application)
+	var status Status
+	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/status").Body.Bytes(), &status))
+	require.Equal(t, "http://bastion:8090", status.URL)
+	require.JSONEq(t, `{"url":"http://bastion:8090/i-1","file_name":"","size_bytes":7,"sha256":"ab","etag":"\"x\"","type":"full-iso"}`,
+		s.get("/api/landfall/v1/infra-envs/i-1/image").Body.String())
+	missing := s.get("/api/landfall/v1/infra-envs/i-2/image")
+	require.Equal(t, http.StatusNotFound, missing.Code)
+	require.Contains(t, missing.Body.String(), "there is no infra-env i-2")
+}
+
+// listen opens the feed and returns a function that reads its next event, its fields joined by " | ".
+func (s *site) listen(t *testing.T, last string) func() string {
+	t.Helper()
+	server := httptest.NewServer(s.server)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+FeedRoute, nil)
+	require.NoError(t, err)
+	request.Header.Set("Last-Event-ID", last)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, response.Body.Close()) })
+	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(response.Body)
+	return func() string {
+		var fields []string
+		for lines.Scan() && lines.Text() != "" {
+			fields = append(fields, lines.Text())
+		}
+		return strings.Join(fields, " | ")
+	}
+}
+
+const ping = "event: ping | data: {}"
+
+func TestTheFeedTellsOfEachChangeOnce(t *testing.T) {
+	s := newSite(t, application)
+	s.put(t, "env/before")
+	next := s.listen(t, "")
+	require.Equal(t, ping, next())
+	s.put(t, "env/after")
+	require.Equal(t, `id: 2 | event: change | data: {"revision":2,"kind":"hosts","id":"after","cluster_id":"cluster of hosts env/after"}`, next())
+}
+
+func TestTheFeedContinuesAfterTheLastEventThatTheBrowserSaw(t *testing.T) {
+	s := newSite(t, application)
+	for _, key := range []string{"env/a", "env/b", "env/c"} {
+		s.put(t, key)
+	}
+	next := s.listen(t, "1")
+	require.Equal(t, ping, next())
+	require.Contains(t, next(), `"id":"b"`)
+	require.Contains(t, next(), `"id":"c"`)
+}
+
+func TestABrowserWhoseRevisionIsUnknownIsToldToStartAnew(t *testing.T) {
+	s := newSite(t, application)
+	s.put(t, "env/a")
+	next := s.listen(t, "99")
+	require.Equal(t, ping, next())
+	require.Equal(t, "id: 1 | event: reset | data: {}", next())
+	s.put(t, "env/b")
+	require.Contains(t, next(), `"id":"b"`)
+}
+
+func TestTheFeedBeatsEveryFifteenSeconds(t *testing.T) {
+	s := newSite(t, application)
+	next := s.listen(t, "")
+	require.Equal(t, ping, next())
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(heartbeat)
+	require.Equal(t, ping, next())
+}
+
+func TestAWrongLastEventIDIsRefused(t *testing.T) {
+	answer := newSite(t, application).get(FeedRoute, "Last-Event-ID", "yesterday")
+	require.Equal(t, http.StatusBadRequest, answer.Code)
+	require.Contains(t, answer.Body.String(), "yesterday")
+}
+
+func TestTheFeedEndsWhenTheServerDrains(t *testing.T) {
+	s := newSite(t, application)
+	ctx, stop := context.WithCancel(t.Context())
+	listener, err := web.Listen(ctx, "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(ctx, listener) }()
+	response, err := http.Get("http://" + listener.Addr().String() + FeedRoute)
+	require.NoError(t, err)
+	stop()
+	require.NoError(t, <-served)
+	require.NoError(t, response.Body.Close())
+}

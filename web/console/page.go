@@ -1,0 +1,144 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/web/problem"
+)
+
+// What the page may do: talk to its own origin and nothing else. Styles are also set inline, by PatternFly and the code
+// editor.
+const contentSecurityPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; " +
+	"font-src 'self' data:; worker-src 'self' blob:; connect-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+
+// A file whose name holds a hash of its content, as Vite writes them, never changes.
+var hashedName = regexp.MustCompile(`-[0-9A-Za-z_-]{8}\.[0-9a-z.]+$`)
+
+// page serves the files of the browser application, and its index.html for the paths that the application routes itself.
+type page struct{ files map[string]*file }
+
+// file is one file with its compressed forms; the whole application is in the binary, so it is in memory anyway.
+type file struct {
+	contentType string
+	immutable   bool
+	forms       []form // the smallest first; the last is the plain one
+}
+
+type form struct {
+	encoding string // as in Accept-Encoding; "" is none
+	content  []byte
+	etag     string
+}
+
+// The suffixes that compressed forms lie beside a file under, best first.
+var encodings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
+
+func newPage(ui fs.FS) (*page, error) {
+	p := &page{files: map[string]*file{}}
+	err := fs.WalkDir(ui, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || strings.HasPrefix(path.Base(name), ".") || compressedForm(ui, name) {
+			return err
+		}
+		p.files[name], err = readFile(ui, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the browser application: %w", err)
+	}
+	return p, nil
+}
+
+func compressedForm(ui fs.FS, name string) bool {
+	for _, encoding := range encodings {
+		if plain, ok := strings.CutSuffix(name, encoding.suffix); ok {
+			_, err := fs.Stat(ui, plain)
+			return err == nil
+		}
+	}
+	return false
+}
+
+func readFile(ui fs.FS, name string) (*file, error) {
+	read := &file{contentType: mime.TypeByExtension(path.Ext(name)), immutable: hashedName.MatchString(name)}
+	if read.contentType == "" {
+		read.contentType = "application/octet-stream"
+	}
+	for _, encoding := range encodings {
+		if content, err := fs.ReadFile(ui, name+encoding.suffix); err == nil {
+			read.forms = append(read.forms, newForm(encoding.name, content))
+		}
+	}
+	content, err := fs.ReadFile(ui, name)
+	if err != nil {
+		return nil, err
+	}
+	read.forms = append(read.forms, newForm("", content))
+	return read, nil
+}
+
+func newForm(encoding string, content []byte) form {
+	digest := sha256.Sum256(content)
+	return form{encoding, content, `"` + hex.EncodeToString(digest[:16]) + `"`}
+}
+
+func (p *page) serve(c echo.Context) error {
+	name := strings.TrimPrefix(c.Request().URL.Path, "/")
+	wanted, ok := p.files[name]
+	if !ok {
+		if path.Ext(name) != "" && !strings.HasPrefix(name, "assisted-installer/") {
+			return problem.NotFound("the appliance's page has no file %s; reload the page", name)
+		}
+		if wanted, ok = p.files["index.html"]; !ok {
+			return problem.NotFound("this appliance was built without its browser application (make build includes it); its API is at /api/assisted-install/v2")
+		}
+	}
+	return wanted.serve(c)
+}
+
+func (f *file) serve(c echo.Context) error {
+	chosen := f.choose(c.Request().Header.Get("Accept-Encoding"))
+	header := c.Response().Header()
+	header.Set("Content-Type", f.contentType)
+	header.Set("ETag", chosen.etag)
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("Cache-Control", "no-cache")
+	if f.immutable {
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	header.Set("Content-Security-Policy", contentSecurityPolicy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if chosen.encoding != "" {
+		header.Set("Content-Encoding", chosen.encoding)
+	}
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(chosen.content))
+	return nil
+}
+
+// choose takes the best form that the client accepts. A quality of zero, which refuses an encoding, is the only one that
+// matters for whole files.
+func (f *file) choose(accepted string) form {
+	for _, candidate := range f.forms[:len(f.forms)-1] {
+		for offered := range strings.SplitSeq(accepted, ",") {
+			name, quality, _ := strings.Cut(strings.TrimSpace(offered), ";")
+			refused := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(quality), "q="), "0.") == "" && quality != ""
+			if strings.TrimSpace(name) == candidate.encoding && !refused {
+				return candidate
+			}
+		}
+	}
+	return f.forms[len(f.forms)-1]
+}
