@@ -43,9 +43,13 @@ func (db *DB) open() (revision uint64, err error) {
 	if err := makeDir(db.dir); err != nil {
 		return 0, err
 	}
-	db.lock, err = lock(db.dir, db.clock.Now())
+	db.lock, err = lock(db.dir)
 	if err != nil {
 		return 0, err
+	}
+	if err := leaveNote(db.lock, db.clock.Now()); err != nil {
+		// A full disk is no reason not to start: what is stored can be read.
+		db.logger.Warn("others will not be told who holds the data directory", "path", db.lock.Name(), "error", err)
 	}
 	defer func() {
 		if err != nil {
@@ -76,7 +80,7 @@ func (db *DB) open() (revision uint64, err error) {
 // openBolt opens a bbolt file without waiting for a lock on it.
 //
 // The free list is kept in the file: with NoFreelistSync, opening would have to walk every page to find the free ones, and so would the roll back of a
-// commit that failed. The hash map finds a free run of pages without a search.
+// commit that failed. Its kind is bbolt's plain array: on files of the size expected here the hash map was not faster, and the array keeps the file denser.
 func openBolt(path string, readOnly bool) (b *bolt.DB, err error) {
 	var file *os.File
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -94,7 +98,6 @@ func openBolt(path string, readOnly bool) (b *bolt.DB, err error) {
 		},
 		Timeout:         time.Millisecond,
 		ReadOnly:        readOnly,
-		FreelistType:    bolt.FreelistMapType,
 		InitialMmapSize: mapSize,
 		NoStatistics:    true,
 	})
@@ -207,17 +210,26 @@ func initialise(path string) error {
 // makeDir makes the data directory, for its owner only: it will hold pull secrets and kubeconfigs.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return &DirError{Dir: dir, Err: err}
+		return dirError(dir, dir, err)
 	}
 	return nil
 }
 
+// dirError is the typed error for a failure to make path in the data directory.
+func dirError(dir, path string, err error) error {
+	if full := (&WriteError{Path: path, Err: err}); full.NoSpace() {
+		return full
+	}
+	return &DirError{Dir: dir, Err: err}
+}
+
 // lock takes the data directory for this process. The lock file says who holds it; it stays when the lock is gone, because removing it
 // would let two processes hold two files of the same name.
-func lock(dir string, now time.Time) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, "landfall.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+func lock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "landfall.lock")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, &DirError{Dir: dir, Err: err}
+		return nil, dirError(dir, path, err)
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -226,15 +238,16 @@ func lock(dir string, now time.Time) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(&DirError{Dir: dir, Err: fmt.Errorf("lock %s: %w", file.Name(), err)}, file.Close())
 	}
-	note := fmt.Sprintf("pid %d since %s\n", os.Getpid(), now.UTC().Format(time.RFC3339))
-	if err := errors.Join(file.Truncate(0), writeAt(file, note)); err != nil {
-		return nil, errors.Join(&WriteError{Path: file.Name(), Err: err}, file.Close())
-	}
 	return file, nil
 }
 
-func writeAt(file *os.File, text string) error {
-	_, err := file.WriteAt([]byte(text), 0)
+// leaveNote writes who holds the lock for others to read.
+func leaveNote(file *os.File, now time.Time) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	note := fmt.Sprintf("pid %d since %s\n", os.Getpid(), now.UTC().Format(time.RFC3339))
+	_, err := file.WriteAt([]byte(note), 0)
 	return err
 }
 
