@@ -214,9 +214,9 @@ func TestAClusterNetworkMustHaveRoomForEveryHost(t *testing.T) {
 		hostPrefix, host int
 		says             string
 	}{
-		{"10.128.0.0/14", 23, 500, ""}, {"10.128.0.0/14", 23, 513, "room for 512 hosts"}, {"10.128.0.0/22", 23, 1, ""},
-		{"10.128.0.0/22", 23, 2, "4 are needed"}, {"10.128.0.0/14", 26, 3, "128 addresses"}, {"10.128.0.0/14", 0, 3, "positive"},
-		{"fd01::/48", 64, 5000, ""}, {"10.128.0.0/24", 23, 3, "room for 1 hosts"},
+		{"10.128.0.0/14", 23, 500, ""}, {"10.128.0.0/14", 23, 513, "512 pieces"}, {"10.128.0.0/22", 23, 1, ""},
+		{"10.128.0.0/22", 23, 2, "need 4"}, {"10.128.0.0/14", 26, 3, "128 addresses"}, {"10.128.0.0/14", 0, 3, "positive"},
+		{"fd01::/48", 64, 5000, ""}, {"10.128.0.0/24", 23, 3, "1 pieces"},
 	} {
 		fault := CheckHostPrefix(netip.MustParsePrefix(tt.network), tt.hostPrefix, tt.host)
 		require.Equal(t, tt.says == "", fault == "", fault)

@@ -240,7 +240,7 @@ func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 	}
 	pieces := uint64(1) << min(63, max(0, hostPrefix-cluster.Bits()))
 	if uint64(need) > pieces {
-		return fmt.Sprintf("Cluster network %s has room for %d hosts with a host prefix of /%d and %d are needed: use a larger network or a longer host prefix.",
+		return fmt.Sprintf("Cluster network %s can be cut into %d pieces of /%d and the hosts need %d: use a larger network or a longer host prefix.",
 			cluster, pieces, hostPrefix, need)
 	}
 	return ""

@@ -35,9 +35,9 @@ func Cluster(in ClusterInput) *Report {
 	for _, op := range operatorTable {
 		status, message := op.onCluster(in)
 		report.add(Operators, OperatorID(op.name), status, message)
-		if op.name == "openshift-ai" {
+		if op.name == openShiftAI {
 			status, message = aiGPUs(in)
-			report.add(Operators, OperatorID("openshift-ai-gpu"), status, message)
+			report.add(Operators, OperatorID(openShiftAI + "-gpu"), status, message)
 		}
 	}
 	input := []ID{MachineCIDRDefined, ClusterCIDRDefined, ServiceCIDRDefined, DNSDomainDefined, PullSecretSet}

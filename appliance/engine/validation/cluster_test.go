@@ -126,7 +126,7 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 		{"a missing range", NoCIDRsOverlapping, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
 		{"families differ", NetworksSameAddressFamilies, Failure, Insufficient, "IPv6", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "fd02::/112" }},
 		{"families are not all known", NetworksSameAddressFamilies, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
-		{"too little room for pods", NetworkPrefixValid, Failure, Insufficient, "room for 2 hosts", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "10.128.0.0/22" }},
+		{"too little room for pods", NetworkPrefixValid, Failure, Insufficient, "2 pieces", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "10.128.0.0/22" }},
 		{"a host prefix that is none", NetworkPrefixValid, Failure, Insufficient, "positive", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].HostPrefix = 0 }},
 		{"no host prefix is needed by others", NetworkPrefixValid, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
 			n.cluster.NetworkType, in.CustomManifests, n.cluster.ClusterNetworks[0].HostPrefix = ptr("Calico"), true, 0
@@ -152,6 +152,9 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
 		}},
 		{"AI without GPU", OperatorID("openshift-ai-gpu"), Failure, Insufficient, "GPU", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
+		}},
+		{"AI without workers", OperatorID("openshift-ai"), Failure, Insufficient, "two workers", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
 		}},
 		{"local volumes on an old version", OperatorID("lvm"), Failure, Insufficient, "4.15", func(n *threeNodes, _ *ClusterInput) {

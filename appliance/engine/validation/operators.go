@@ -21,6 +21,9 @@ type operator struct {
 	cluster func(ClusterInput) (Status, string)
 }
 
+// openShiftAI has a check of its own for accelerators.
+const openShiftAI = "openshift-ai"
+
 // OperatorID is the id of an operator's check.
 func OperatorID(name string) ID { return ID(name + "-requirements-satisfied") }
 
@@ -39,7 +42,7 @@ var operatorTable = [...]operator{
 	{name: "pipelines"},
 	{name: "servicemesh"},
 	{name: "serverless"},
-	{name: "openshift-ai"},
+	{name: openShiftAI, extra: aiNeeds, cluster: aiWorkers},
 	{name: "authorino"},
 	{name: "nmstate"},
 	{name: "amd-gpu", host: secureBootOff, cluster: amdGPUs},
@@ -218,6 +221,9 @@ func smallNeeds(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirem
 }
 
 func cnvNeeds(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
+	if SingleNode(c) {
+		return models.ClusterHostRequirementsDetails{CPUCores: 6, RAMMib: 510}
+	}
 	switch h.Role() {
 	case models.HostRoleMaster:
 		return models.ClusterHostRequirementsDetails{CPUCores: 4, RAMMib: 150}
@@ -250,8 +256,29 @@ func nvidiaGPUs(in ClusterInput) (Status, string) { return gpus(in, "NVIDIA", pc
 
 func amdGPUs(in ClusterInput) (Status, string) { return gpus(in, "AMD", pciAMD) }
 
+// aiNeeds: 8 cores and 32 GiB on a worker.
+func aiNeeds(h *inventory.Host, _ *models.Cluster) models.ClusterHostRequirementsDetails {
+	if h.Role() != models.HostRoleWorker {
+		return models.ClusterHostRequirementsDetails{}
+	}
+	return models.ClusterHostRequirementsDetails{CPUCores: 8, RAMMib: 32 * 1024}
+}
+
+func aiWorkers(in ClusterInput) (Status, string) {
+	workers := 0
+	for _, h := range in.Hosts {
+		if h.Role() == models.HostRoleWorker {
+			workers++
+		}
+	}
+	if !SingleNode(in.Cluster) && workers < 2 {
+		return Failure, fmt.Sprintf("OpenShift AI needs two workers and the cluster has %d; add hosts of role worker.", workers)
+	}
+	return Success, "The cluster has the workers that OpenShift AI needs."
+}
+
 func aiGPUs(in ClusterInput) (Status, string) {
-	if !(operator{name: "openshift-ai"}).enabled(in.Cluster) {
+	if !(operator{name: openShiftAI, extra: aiNeeds, cluster: aiWorkers}).enabled(in.Cluster) {
 		return Success, "openshift-ai is not enabled."
 	}
 	return gpus(in, "NVIDIA or AMD", pciNVIDIA, pciAMD)

@@ -1,0 +1,57 @@
+package validation
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+)
+
+// TestHostsOfARealServiceAreJudgedAlike reads hosts as a real Assisted Service answered them and compares what it said of
+// each check with what is said here.
+func TestHostsOfARealServiceAreJudgedAlike(t *testing.T) {
+	dir := os.Getenv("LANDFALL_REALDATA")
+	if dir == "" {
+		t.Skip("LANDFALL_REALDATA names no folder of real data")
+	}
+	var records []*models.Host
+	readJSON(t, filepath.Join(dir, "assisted", "samples", "hosts.json"), &records)
+	var cluster models.Cluster
+	readJSON(t, filepath.Join(dir, "assisted", "samples", "cluster.json"), &cluster)
+	cluster.MachineNetworks = []*models.MachineNetwork{{Cidr: "192.168.128.0/24"}}
+
+	var hosts []*inventory.Host
+	for _, r := range records {
+		h, err := inventory.ParseHost(r)
+		require.NoError(t, err)
+		hosts = append(hosts, h)
+	}
+	requirements := DefaultRequirements(cluster.OpenshiftVersion)
+	for _, h := range hosts {
+		inventory.JudgeDisks(h.Inventory, requirements.DiskRules(h, &cluster, nil))
+		report := Host(HostInput{Host: h, Cluster: &cluster, Peers: hosts, Groups: network.MajorityGroups(hosts), Requirements: requirements, Connected: true})
+		var theirs map[string][]Result
+		require.NoError(t, json.Unmarshal([]byte(h.Record.ValidationsInfo), &theirs))
+		for category, results := range theirs {
+			for _, r := range results {
+				if r.ID == DNSWildcardNotConfigured {
+					continue // the sample was asked for fewer names
+				}
+				require.Equal(t, r.Status, report.Status(r.ID), "%s %s of %s: %s", category, r.ID, h.Name(), r.Message)
+			}
+		}
+	}
+}
+
+func readJSON(t *testing.T, path string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, into))
+}
