@@ -85,6 +85,8 @@ func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 type BootstrapEdits struct {
 	// SingleNode is true for a control plane of one host, which bootstraps in place.
 	SingleNode bool
+	// Hosts are the hosts of the platform baremetal; none leaves the installer's BareMetalHost objects as they are.
+	Hosts []BareMetalHost
 }
 
 //go:embed live/99-kni.conf
@@ -92,16 +94,20 @@ var unmanagedResolvConf string
 
 // EditBootstrap edits bootstrap.ign as openshift-install wrote it, keeping its version: the static network of its own is
 // dropped (the host has its own already), an /etc/motd that is only appended to becomes a plain file (the machine config
-// operator misreads the other form), and a bootstrap that becomes a control-plane node itself is told so.
+// operator misreads the other form), BareMetalHost objects get what is known of their hosts, and a bootstrap that becomes
+// a control-plane node itself is told so.
 func EditBootstrap(bootstrap []byte, edits BootstrapEdits) ([]byte, error) {
-	config, err := editFiles(bootstrap, func(path string, file map[string]any) (keep bool) {
-		switch path {
-		case "/etc/NetworkManager/system-connections/nmconnection":
-			return false
-		case "/etc/motd":
+	hosts := newBareMetalHosts(edits.Hosts)
+	config, err := editFiles(bootstrap, func(path string, file map[string]any) (keep bool, err error) {
+		switch {
+		case path == "/etc/NetworkManager/system-connections/nmconnection":
+			return false, nil
+		case path == "/etc/motd":
 			appendToContents(file)
+		case len(edits.Hosts) > 0 && isBareMetalHost(path):
+			return true, hosts.edit(path, file)
 		}
-		return true
+		return true, nil
 	})
 	if err != nil {
 		return nil, err
@@ -138,7 +144,7 @@ func addFiles(config []byte, files []File) ([]byte, error) {
 }
 
 // editFiles shows each file to edit, which may change it or drop it by returning false.
-func editFiles(raw []byte, edit func(path string, file map[string]any) (keep bool)) ([]byte, error) {
+func editFiles(raw []byte, edit func(path string, file map[string]any) (keep bool, err error)) ([]byte, error) {
 	if err := Validate(raw); err != nil {
 		return nil, err
 	}
@@ -158,7 +164,11 @@ func editFiles(raw []byte, edit func(path string, file map[string]any) (keep boo
 			continue
 		}
 		path, _ := file["path"].(string)
-		if edit(path, file) {
+		keep, err := edit(path, file)
+		if err != nil {
+			return nil, err
+		}
+		if keep {
 			kept = append(kept, file)
 		}
 	}
