@@ -37,7 +37,7 @@ func Cluster(in ClusterInput) *Report {
 		report.add(Operators, OperatorID(op.name), status, message)
 		if op.name == openShiftAI {
 			status, message = aiGPUs(in)
-			report.add(Operators, OperatorID(openShiftAI + "-gpu"), status, message)
+			report.add(Operators, OperatorID(openShiftAI+"-gpu"), status, message)
 		}
 	}
 	input := []ID{MachineCIDRDefined, ClusterCIDRDefined, ServiceCIDRDefined, DNSDomainDefined, PullSecretSet}
