@@ -1,0 +1,159 @@
+//go:build boot
+
+package boottest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cavaliercoder/go-cpio"
+	"github.com/stretchr/testify/require"
+)
+
+const volumeID = "rhcos-9.6.20250523-0"
+
+// Where Debian's packages put what the ISO is made of.
+const (
+	isolinuxDir = "/usr/lib/ISOLINUX"
+	syslinuxDir = "/usr/lib/syslinux/modules/bios"
+	busybox     = "/bin/busybox"
+)
+
+const kernelArguments = "coreos.liveiso=" + volumeID + " ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1"
+
+const grubConfig = `set timeout=0
+serial --unit=0 --speed=115200
+terminal_output console serial
+menuentry 'CoreOS-shaped (Live)' {
+	linux /images/pxeboot/vmlinuz ` + kernelArguments + `
+	initrd /images/pxeboot/initrd.img /images/ignition.img
+}
+`
+
+// grubStart is built into the EFI program: it looks for the disc and goes on with the configuration there.
+const grubStart = `search --no-floppy --set=root --file /EFI/redhat/grub.cfg
+set prefix=($root)/EFI/redhat
+configfile /EFI/redhat/grub.cfg
+`
+
+const grubModules = "iso9660 fat part_gpt part_msdos search search_fs_file linux normal configfile echo test gzio serial terminal"
+
+const isolinuxConfig = `serial 0 115200
+default linux
+prompt 0
+timeout 1
+label linux
+  kernel /images/pxeboot/vmlinuz
+  append initrd=/images/pxeboot/initrd.img,/images/ignition.img ` + kernelArguments + `
+`
+
+// initScript is all that the live system does: it says which files Ignition would find, and turns the machine off.
+const initScript = `#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+exec > /dev/ttyS0 2>&1
+dmesg -n 1
+echo
+[ -d /sys/firmware/efi ] && echo "FIRMWARE uefi" || echo "FIRMWARE bios"
+find /config.ign /etc -type f | while read -r f; do
+    echo "FILE $(stat -c %a "$f") $(sha256sum < "$f" | cut -d' ' -f1) $f"
+done
+echo LIVE-SYSTEM-DONE
+poweroff -f
+`
+
+// buildLiveISO makes an ISO as CoreOS Assembler does: isolinux for BIOS, GRUB for UEFI, both bootable from a disk too,
+// and an empty embed area that both boot loaders hand to the kernel as a second initrd.
+func buildLiveISO(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	tree := filepath.Join(dir, "tree")
+	put := func(path string, content []byte) {
+		path = filepath.Join(tree, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, content, 0o644))
+	}
+	put("images/pxeboot/vmlinuz", read(t, kernelPath(t)))
+	put("images/pxeboot/initrd.img", initramfs(t))
+	put("images/pxeboot/rootfs.img", make([]byte, 1<<20))
+	put("images/ignition.img", make([]byte, 256<<10))
+	put("coreos/igninfo.json", []byte(`{"file": "images/ignition.img"}`))
+	put("isolinux/isolinux.bin", read(t, isolinuxDir+"/isolinux.bin"))
+	put("isolinux/ldlinux.c32", read(t, syslinuxDir+"/ldlinux.c32"))
+	put("isolinux/isolinux.cfg", []byte(isolinuxConfig))
+	put("EFI/redhat/grub.cfg", []byte(grubConfig))
+	put("images/efiboot.img", efiPartition(t, dir))
+
+	iso := filepath.Join(dir, "live.iso")
+	run(t, "xorriso", "-as", "mkisofs", "-quiet", "-o", iso, "-V", volumeID, "-iso-level", "1", "-r", "-J", "-joliet-long",
+		"-isohybrid-mbr", isolinuxDir+"/isohdpfx.bin",
+		"-c", "isolinux/boot.cat", "-b", "isolinux/isolinux.bin", "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table",
+		"-eltorito-alt-boot", "-e", "images/efiboot.img", "-no-emul-boot", "-isohybrid-gpt-basdat", tree)
+	return iso
+}
+
+// initramfs is one static program and the script.
+func initramfs(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	archive := cpio.NewWriter(z)
+	add := func(name string, mode cpio.FileMode, data []byte) {
+		require.NoError(t, archive.WriteHeader(&cpio.Header{Name: name, Mode: mode, Links: 1, Size: int64(len(data))}))
+		_, err := archive.Write(data)
+		require.NoError(t, err)
+	}
+	for _, dir := range []string{"bin", "dev", "etc", "proc", "sys"} {
+		add(dir, cpio.ModeDir|0o755, nil)
+	}
+	add("bin/busybox", cpio.ModeRegular|0o755, read(t, busybox))
+	add("init", cpio.ModeRegular|0o755, []byte(initScript))
+	require.NoError(t, archive.Close())
+	require.NoError(t, z.Close())
+	return b.Bytes()
+}
+
+// efiPartition is a FAT file system with GRUB in it.
+func efiPartition(t *testing.T, dir string) []byte {
+	t.Helper()
+	start, program, image := filepath.Join(dir, "start.cfg"), filepath.Join(dir, "BOOTX64.EFI"), filepath.Join(dir, "efiboot.img")
+	require.NoError(t, os.WriteFile(start, []byte(grubStart), 0o644))
+	run(t, "grub-mkimage", append([]string{"-O", "x86_64-efi", "-p", "/EFI/redhat", "-c", start, "-o", program},
+		strings.Fields(grubModules)...)...)
+	run(t, "mformat", "-i", image, "-C", "-T", "8192", "-h", "2", "-s", "32", "::")
+	run(t, "mmd", "-i", image, "::/EFI", "::/EFI/BOOT")
+	run(t, "mcopy", "-i", image, program, "::/EFI/BOOT/BOOTX64.EFI")
+	return read(t, image)
+}
+
+const howToInstall = "run .ci/install-emulator, as `make test` does, to install what the boot tests need"
+
+func kernelPath(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir() // XDG_CACHE_HOME or ~/.cache
+	require.NoError(t, err)
+	return filepath.Join(cache, "landfall", "boot", "vmlinuz")
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err, howToInstall)
+	return b
+}
+
+func run(t *testing.T, program string, args ...string) {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	require.NoError(t, err, howToInstall)
+	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s: %s", program, strings.Join(args, " "), out)
+}
