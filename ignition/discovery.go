@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/coreos/ignition/v2/config/util"
@@ -68,6 +69,17 @@ func (p Proxy) direct() []string {
 	return items
 }
 
+// bypass returns the proxy with the host of a URL that was checked among those reached directly.
+func (p Proxy) bypass(service string) Proxy {
+	u, err := url.Parse(service)
+	direct := p.direct()
+	if err != nil || !p.set() || slices.Contains(direct, "*") || slices.Contains(direct, u.Hostname()) {
+		return p
+	}
+	p.No = strings.Join(append(direct, u.Hostname()), ",")
+	return p
+}
+
 // environment returns the variables in both spellings, as programs look for either.
 func (p Proxy) environment() []string {
 	var env []string
@@ -102,6 +114,7 @@ type DiscoveryConfig struct {
 	// PolicyJSON replaces the signature policy of the image; empty leaves it.
 	PolicyJSON []byte
 
+	// Proxy is for what is not on site. ServiceURL's host is reached directly even if Proxy.No does not name it.
 	Proxy Proxy
 	// SSHKeys are public keys for the user core, one or more lines each.
 	SSHKeys []string
@@ -123,6 +136,7 @@ func Discovery(c DiscoveryConfig) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("discovery config: %w", err)
 	}
+	c.Proxy = c.Proxy.bypass(c.ServiceURL)
 	config := types.Config{Ignition: types.Ignition{Version: "3.1.0"}}
 	config.Ignition.Proxy = ignitionProxy(c.Proxy)
 	config.Passwd.Users = coreUser(c.SSHKeys)

@@ -102,7 +102,7 @@ func TestReadDiscoveryFindsWhatWasWritten(t *testing.T) {
 	require.Equal(t, c.PullSecret, string(d.PullSecret))
 	require.Equal(t, c.PolicyJSON, d.PolicyJSON)
 	require.Equal(t, c.Proxy.HTTP, d.Environment["http_proxy"])
-	require.Equal(t, "mirror.site.example,.site.example,192.0.2.0/24", d.Environment["NO_PROXY"])
+	require.Equal(t, "mirror.site.example,.site.example,192.0.2.0/24,landfall.site.example", d.Environment["NO_PROXY"])
 	require.Equal(t, []string{"ssh-ed25519 AAAA one", "ssh-ed25519 BBBB two"}, d.SSHKeys)
 	require.False(t, d.Insecure)
 	motd, ok := d.File("/etc/motd")
@@ -123,6 +123,18 @@ func TestDiscoveryTakesOverridesAtTheirVersion(t *testing.T) {
 	require.NoError(t, err)
 	motd, _ := d.File("/etc/motd")
 	require.Equal(t, "hello", string(motd))
+}
+
+func TestTheApplianceIsNeverReachedThroughTheProxy(t *testing.T) {
+	for no, want := range map[string]string{"": "192.0.2.10", "*": "*", "192.0.2.10": "192.0.2.10", "a.example": "a.example,192.0.2.10"} {
+		c := minimal()
+		c.Proxy = Proxy{HTTP: "http://proxy:3128", No: no}
+		raw, err := Discovery(c)
+		require.NoError(t, err)
+		d, err := ReadDiscovery(raw)
+		require.NoError(t, err)
+		require.Equal(t, want, d.Environment["no_proxy"])
+	}
 }
 
 func TestReadDiscoveryFollowsDropIns(t *testing.T) {

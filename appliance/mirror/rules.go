@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -68,6 +70,24 @@ func (r *Rules) CABundle() []byte {
 		return nil
 	}
 	return append([]byte(nil), r.ca...)
+}
+
+// Hosts lists the hosts of the mirrors, without ports, sorted: what must be reached without a proxy.
+func (r *Rules) Hosts() []string {
+	if r == nil {
+		return nil
+	}
+	var hosts []string
+	for _, t := range r.tables {
+		for _, m := range t.mirrors {
+			host, _, _ := strings.Cut(m.location, "/")
+			if u, err := url.Parse("//" + host); err == nil && !slices.Contains(hosts, u.Hostname()) {
+				hosts = append(hosts, u.Hostname())
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return hosts
 }
 
 // Endpoints returns the places to pull ref from, in the order to try them. It is empty if the rules forbid them all.

@@ -155,6 +155,11 @@ func TestImageDigestSourcesLeaveOutWhatIsForTags(t *testing.T) {
 	}, conf(t, siteConf).ImageDigestSources())
 }
 
+func TestHostsAreThoseOfTheMirrors(t *testing.T) {
+	require.Equal(t, []string{"192.0.2.9", "mirror.site.example"}, conf(t, siteConf).Hosts())
+	require.Equal(t, []string{"2001:db8::1"}, conf(t, "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"[2001:db8::1]:5000\"\n").Hosts())
+}
+
 func TestMergeMirrorsKeepsTheOrderOfEachList(t *testing.T) {
 	for _, tc := range []struct {
 		lists []string
