@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
 import { defaultClientConditions, defineConfig } from 'vite';
-import { gzipVariants } from './build/gzip';
-import { replaceModules } from './build/replace';
+import { gzipVariants } from './build/gzip.ts';
+import { replaceModules } from './build/replace.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
@@ -25,10 +25,14 @@ export default defineConfig({
     replaceModules(
       library,
       {
+        'common/api/assisted-service/SupportedOpenshiftVersionsAPI.ts':
+          'SupportedOpenshiftVersionsAPI.ts',
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
         'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
         'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
+        'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx':
+          'InstallDisconnectedSwitch.tsx',
       },
       here('./src/uilib'),
     ),
@@ -40,6 +44,7 @@ export default defineConfig({
     conditions: ['source', ...defaultClientConditions],
     alias: [
       { find: /^ui-lib\//, replacement: `${library}/` },
+      { find: /^@monaco-editor\/loader$/, replacement: here('./src/uilib/monaco-loader.ts') },
       { find: /^@sentry\/browser$/, replacement: here('./src/uilib/sentry.ts') },
       { find: /^@patternfly\/react-code-editor$/, replacement: here('./src/uilib/code-editor.tsx') },
     ],

@@ -1,4 +1,5 @@
-import '@patternfly/patternfly/patternfly.min.css';
+import '@patternfly/react-core/dist/styles/base.css';
+import '@patternfly/patternfly/patternfly-addons.css';
 import './landfall.css';
 import { createRoot } from 'react-dom/client';
 import { App } from './App';

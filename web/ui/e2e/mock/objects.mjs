@@ -122,6 +122,11 @@ const inventoryOf = (number, hostname) => ({
   routes: [{ family: 2, gateway: '192.0.2.1', interface: 'eno1', destination: '0.0.0.0' }],
 });
 
+/** The operators whose checks the wizard's steps look for by name, in the cluster and in each host. */
+const operatorChecks = ['lso', 'odf', 'lvm', 'cnv', 'nvidia-gpu', 'openshift-ai', 'osc', 'amd-gpu'].map(
+  (operator) => `${operator}-requirements-satisfied`,
+);
+
 const passed = (ids) => ids.map((id) => ({ id, status: 'success', message: `${id}: as it should be` }));
 
 export const hostOf = (id, infraEnv, number) => {
@@ -152,8 +157,8 @@ export const hostOf = (id, infraEnv, number) => {
     logs_started_at: never,
     validations_info: JSON.stringify({
       hardware: passed(['has-inventory', 'has-min-cpu-cores', 'has-min-memory', 'has-min-valid-disks', 'has-cpu-cores-for-role', 'has-memory-for-role', 'hostname-unique', 'hostname-valid', 'compatible-with-cluster-platform']),
-      network: passed(['connected', 'media-connected', 'machine-cidr-defined', 'belongs-to-machine-cidr', 'belongs-to-majority-group', 'has-default-route', 'ntp-synced', 'container-images-available', 'no-ip-collisions-in-network']),
-      operators: passed(['lso-requirements-satisfied', 'odf-requirements-satisfied', 'cnv-requirements-satisfied', 'lvm-requirements-satisfied']),
+      network: passed(['connected', 'media-connected', 'machine-cidr-defined', 'belongs-to-machine-cidr', 'belongs-to-majority-group', 'has-default-route', 'ntp-synced', 'container-images-available', 'no-ip-collisions-in-network', 'no-skip-installation-disk', 'no-skip-missing-disk']),
+      operators: passed(operatorChecks),
     }),
   };
 };
@@ -181,7 +186,7 @@ export const judge = (cluster) => {
       check('ingress-vips-valid', vips),
       check('ntp-server-configured', true),
     ],
-    operators: [check('lso-requirements-satisfied', true), check('odf-requirements-satisfied', true)],
+    operators: operatorChecks.map((id) => check(id, true)),
   });
   if (['insufficient', 'pending-for-input', 'ready'].includes(cluster.status)) {
     cluster.status = !enough ? 'insufficient' : vips ? 'ready' : 'pending-for-input';

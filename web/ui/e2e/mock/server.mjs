@@ -146,7 +146,6 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
             { cidr: 'fd01::/48', host_prefix: 64 },
           ],
           service_networks_dualstack: [{ cidr: '172.30.0.0/16' }, { cidr: 'fd02::/112' }],
-          inactive_deletion_hours: 0,
           ntp_source: '',
         },
       ],

@@ -14,7 +14,9 @@ export type Notice = Change | 'everything';
 export type FeedState = 'waiting' | 'live' | 'away';
 
 /** The part of `EventSource` that the client uses; tests give their own. */
-export type Source = Pick<EventSource, 'addEventListener' | 'close' | 'readyState'>;
+export type Source = Pick<EventSource, 'close' | 'readyState'> & {
+  addEventListener(type: string, hear: (event: Event) => void): void;
+};
 
 export const feedUrl = '/api/landfall/v1/feed';
 

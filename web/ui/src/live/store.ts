@@ -6,18 +6,25 @@ import type { Notice } from './feed';
 import { shownPage } from './page';
 import { Refresh } from './refresh';
 
+/** The part of the library's store that is looked at. (Its published types leave the state's type open.) */
+type State = {
+  clusters: { uiState: ResourceUIState };
+  currentCluster: { data?: unknown; uiState: ResourceUIState };
+};
+
 const store = Store.storeDay1;
+const state = (): State => store.getState();
 const underWay = new Set([ResourceUIState.LOADING, ResourceUIState.RELOADING]);
 
 /** Makes the library's store ask again for what the page shows when the feed says that it changed. */
 export class StoreRefresher {
   readonly #list = new Refresh(
     () => void store.dispatch(fetchClustersAsync()),
-    () => store.getState().clusters.uiState === ResourceUIState.RELOADING,
+    () => state().clusters.uiState === ResourceUIState.RELOADING,
   );
 
   readonly #cluster = new Refresh(reloadCluster, () =>
-    underWay.has(store.getState().currentCluster.uiState),
+    underWay.has(state().currentCluster.uiState),
   );
 
   /** Notes a notice of the feed; those that do not concern the page that is shown are dropped. */
@@ -47,7 +54,7 @@ const reloadCluster = (): void => {
   if (page.name !== 'cluster') {
     return;
   }
-  const { data, uiState } = store.getState().currentCluster;
+  const { data, uiState } = state().currentCluster;
   if (!data && uiState === ResourceUIState.POLLING_ERROR) {
     // The library never tries a failed first load again by itself.
     void store.dispatch(fetchClusterAsync(page.clusterId));

@@ -20,13 +20,13 @@ export const guardLinks = (page: Window): (() => void) => {
       announce(new URL(address, page.location.href).href);
     }
   };
-  const open = page.open;
+  const open = page.open.bind(page);
   page.open = (url, ...rest) => {
     if (url && needsInternet(String(url), page.location.href)) {
       announce(String(url));
       return null;
     }
-    return open.call(page, url, ...rest);
+    return open(url, ...rest);
   };
   page.document.addEventListener('click', onClick, true);
   page.document.addEventListener('auxclick', onClick, true);

@@ -113,7 +113,9 @@ const useImageFacts = (downloadUrl: string): ImageFacts | undefined => {
 const Digest = ({ facts }: { facts: ImageFacts | undefined }) =>
   facts?.sha256 ? (
     <span data-testid="iso-sha256">
-      <Copyable>{facts.sha256}</Copyable>
+      <ClipboardCopy variant="inline-compact" isCode hoverTip="Copy" clickTip="Copied">
+        {facts.sha256}
+      </ClipboardCopy>
     </span>
   ) : (
     <Asking>being computed</Asking>

@@ -14,7 +14,7 @@ const Editor = lazy(() => import('./monaco'));
  * Stands in for `@patternfly/react-code-editor`: the same editor, but loaded (monaco is half of the application) only
  * when a screen shows one, and from the appliance, where the original would ask a public CDN.
  */
-export const CodeEditor = (props: CodeEditorProps) => (
+export const CodeEditor = (props: Omit<CodeEditorProps, 'ref'>) => (
   <Suspense
     fallback={
       <Bullseye>

@@ -1,6 +1,4 @@
-import { loader } from '@monaco-editor/react';
 import { CodeEditor } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditor';
-import * as monaco from 'monaco-editor/esm/vs/editor/editor.api';
 import 'monaco-editor/esm/vs/basic-languages/yaml/yaml.contribution';
 import 'monaco-editor/esm/vs/editor/contrib/bracketMatching/browser/bracketMatching';
 import 'monaco-editor/esm/vs/editor/contrib/clipboard/browser/clipboard';
@@ -14,6 +12,5 @@ import 'monaco-editor/esm/vs/editor/contrib/wordOperations/browser/wordOperation
 import EditorWorker from 'monaco-editor/esm/vs/editor/editor.worker?worker';
 
 self.MonacoEnvironment = { getWorker: () => new EditorWorker() };
-loader.config({ monaco });
 
 export default CodeEditor;
