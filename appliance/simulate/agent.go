@@ -76,6 +76,7 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 
 // goOn takes up what the host did before the crew was started again: the installer's work if it was at it, and the runner.
 func (s *system) goOn(ctx context.Context, known *models.Host) error {
+	s.settled()
 	if known.DiscoveryAgentVersion != "" {
 		s.upgrade(known.DiscoveryAgentVersion)
 	}
@@ -101,7 +102,7 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 	var registered *models.HostRegistrationResponse
 	for times > 0 {
 		var err error
-		registered, err = s.api.register(ctx, s.ref, s.version())
+		registered, err = s.api.register(ctx, s.ref, s.media.config.AgentImage)
 		switch status := statusOf(err); {
 		case err == nil:
 			times--
@@ -116,6 +117,7 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 			}
 		}
 	}
+	s.settled()
 	s.emit(Event{Kind: EventRegistered})
 	return registered.NextStepRunnerCommand, nil
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
-	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/openshift/assisted-service/models"
 
@@ -515,34 +515,28 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	return out
 }
 
-// pull asks for an image's manifest as podman would, at each place that the host's registries.conf leads to, and returns the image's
+// pull asks for an image's manifest as podman would, at the places that the host's registries.conf leads to, and returns the image's
 // size in bytes. The layers are not fetched.
 func (s *system) pull(ctx context.Context, image string) (int64, error) {
 	if _, none := s.fault(NoImage); none {
 		return 0, fmt.Errorf("image %s is not available (fault no-image)", image)
 	}
-	reference, err := name.ParseReference(image)
-	if err != nil {
-		return 0, fmt.Errorf("image %q is no pull spec: %w", image, err)
-	}
-	registries, err := s.registries()
+	config := s.media.config
+	registries, err := s.crew.registries(config.RegistriesConf, config.TrustBundle)
 	if err != nil {
 		return 0, err
 	}
-	failures := []error{fmt.Errorf("image %s is not available", image)}
-	for _, endpoint := range registries.rules.Endpoints(reference) {
-		options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(registries.transport)}
-		if registries.credentials != nil {
-			options = append(options, remote.WithAuthFromKeychain(registries.credentials))
+	var credentials authn.Keychain
+	if len(config.PullSecret) > 0 {
+		if credentials, err = mirror.ParsePullSecret(string(config.PullSecret)); err != nil {
+			return 0, err
 		}
-		found, err := remote.Get(endpoint.Ref, options...)
-		if err != nil {
-			failures = append(failures, fmt.Errorf("%s (%s): %w", endpoint.Ref, endpoint.Rule, err))
-			continue
-		}
-		return imageSize(found), nil
 	}
-	return 0, errors.Join(failures...)
+	found, _, err := registries.Get(ctx, image, credentials)
+	if err != nil {
+		return 0, err
+	}
+	return imageSize(found), nil
 }
 
 // imageSize is the size of all that a manifest names; what is no image's manifest counts with its own size.
@@ -562,29 +556,25 @@ func imageSize(found *remote.Descriptor) int64 {
 	return size
 }
 
-// registries is how a host reaches registries, out of its discovery config.
-type registries struct {
-	rules       *mirror.Rules
-	credentials *mirror.PullSecret
-	transport   http.RoundTripper
-}
-
-func (s *system) registries() (*registries, error) {
-	config := s.media.config
-	var documents mirror.Sources
-	if len(config.RegistriesConf) > 0 {
-		documents.RegistriesConf = []mirror.Document{{Name: ignition.RegistriesConfPath, Data: config.RegistriesConf}}
+// registries is how hosts with that registries.conf and those CAs reach registries.
+func (c *Crew) registries(conf, bundle []byte) (*mirror.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := string(conf) + "\x00" + string(bundle)
+	if known, ok := c.mirrors[key]; ok {
+		return known, nil
 	}
-	found := &registries{}
-	var err error
-	if found.rules, err = mirror.Parse(documents); err != nil {
+	var sources mirror.Sources
+	if len(conf) > 0 {
+		sources.RegistriesConf = []mirror.Document{{Name: ignition.RegistriesConfPath, Data: conf}}
+	}
+	if len(bundle) > 0 {
+		sources.CABundle = []mirror.Document{{Name: ignition.TrustBundlePath, Data: bundle}}
+	}
+	rules, err := mirror.Parse(sources)
+	if err != nil {
 		return nil, err
 	}
-	if len(config.PullSecret) > 0 {
-		if found.credentials, err = mirror.ParsePullSecret(string(config.PullSecret)); err != nil {
-			return nil, err
-		}
-	}
-	found.transport, err = newTransport(s.crew.transport, string(config.TrustBundle))
-	return found, err
+	c.mirrors[key] = mirror.NewClient(rules, mirror.ClientOptions{Backoff: remote.Backoff{Steps: 1}})
+	return c.mirrors[key], nil
 }

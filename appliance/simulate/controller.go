@@ -105,9 +105,10 @@ func (cl *cluster) run(ctx context.Context) {
 
 // tick looks at the cluster once, and is true when that was the last time.
 func (cl *cluster) tick(ctx context.Context) bool {
+	standing := cl.crew.standing()
 	state, err := cl.api.cluster(ctx, cl.id, true)
 	if err != nil {
-		return cl.lost(err)
+		return cl.lost(err, standing)
 	}
 	cl.missing = 0
 	if cl.leads(state) {
@@ -120,7 +121,7 @@ func (cl *cluster) tick(ctx context.Context) bool {
 		}
 		if ours := cl.crew.neighbour(*h.ID); ours != nil {
 			if order := cl.judge(state, h, ours); order != nil {
-				ours.order(order)
+				ours.order(order, standing[*h.ID])
 			}
 		}
 	}
@@ -128,7 +129,7 @@ func (cl *cluster) tick(ctx context.Context) bool {
 }
 
 // lost deals with a cluster that could not be read: only one that the appliance keeps not knowing is given up.
-func (cl *cluster) lost(err error) bool {
+func (cl *cluster) lost(err error, standing map[strfmt.UUID]int) bool {
 	cl.crew.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
 	if statusOf(err) != http.StatusNotFound {
 		return false
@@ -137,11 +138,9 @@ func (cl *cluster) lost(err error) bool {
 	if cl.missing < missingRetries {
 		return false
 	}
-	cl.crew.mu.Lock()
-	defer cl.crew.mu.Unlock()
-	for _, h := range cl.crew.hosts {
-		if h.isUpFromDisk() {
-			h.order(&verdict{Err: fmt.Errorf("its cluster %s is gone: %w", cl.id, err)})
+	for id, stands := range standing {
+		if h := cl.crew.neighbour(id); h.isUpFromDisk() {
+			h.order(&verdict{Err: fmt.Errorf("its cluster %s is gone: %w", cl.id, err)}, stands)
 		}
 	}
 	return true

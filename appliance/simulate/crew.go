@@ -22,6 +22,8 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/mirror"
 )
 
 // DefaultNetwork is the network of hosts whose crew names none.
@@ -71,6 +73,7 @@ type Crew struct {
 
 	mu          sync.Mutex
 	connections map[connectionKey]*connection
+	mirrors     map[string]*mirror.Client
 	verified    map[string]bool
 	hosts       map[strfmt.UUID]*host
 	clusters    map[strfmt.UUID]*cluster
@@ -159,6 +162,9 @@ func (c *Crew) Run(ctx context.Context) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, registries := range c.mirrors {
+		registries.CloseIdleConnections()
+	}
 	return errors.Join(append(c.failures, context.Cause(ctx))...)
 }
 
@@ -202,6 +208,7 @@ func (c *Crew) prepare() error {
 	c.base = base
 	c.transport, err = newTransport(lent, "")
 	c.connections = map[connectionKey]*connection{}
+	c.mirrors = map[string]*mirror.Client{}
 	c.verified = map[string]bool{}
 	c.hosts = map[strfmt.UUID]*host{}
 	c.clusters = map[strfmt.UUID]*cluster{}
@@ -281,6 +288,17 @@ func (c *Crew) neighbour(id strfmt.UUID) *host {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts[id]
+}
+
+// standing says where each host is in its life.
+func (c *Crew) standing() map[strfmt.UUID]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	standing := make(map[strfmt.UUID]int, len(c.hosts))
+	for id, h := range c.hosts {
+		standing[id] = h.stands()
+	}
+	return standing
 }
 
 // scaled is how long a wait of d lasts in this crew.

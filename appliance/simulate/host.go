@@ -45,6 +45,10 @@ type host struct {
 	vips map[models.VipType]string
 	// disk is true while the host is up from its disk.
 	disk bool
+	// standing counts the times that the host came to where the appliance can know of it: registered, or up from its disk. It is steady
+	// from then on until it restarts.
+	standing int
+	steady   bool
 	// misbooted is set once WrongBootOrder has had its effect, and linkCuts remembers on which occasions LostLink has.
 	misbooted bool
 	linkCuts  map[models.HostStage]bool
@@ -267,15 +271,32 @@ func (s *system) fixBootOrder() {
 	}
 }
 
-// order tells the host what its cluster's state means for it. An order that the host has not taken yet stays the one that counts.
-func (h *host) order(what error) {
+// stands says where the host is in its life, for an order that is decided by what the appliance says of it.
+func (h *host) stands() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.standing
+}
+
+// order tells the host what its cluster's state means for it. The state is older than the order: a host that has restarted since, or has
+// not come back to the appliance yet, does not hear it. An order that the host has not taken yet stays the one that counts.
+func (h *host) order(what error, standing int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.steady || h.standing != standing {
+		return
+	}
 	select {
 	case h.orders <- what:
 	default:
 	}
 }
 
+// forgetOrders drops an order from before the host restarted.
 func (h *host) forgetOrders() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.steady = false
 	select {
 	case <-h.orders:
 	default:
@@ -312,7 +333,16 @@ func (h *host) loseLink(occasion models.HostStage) {
 func (h *host) upFromDisk(up bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.disk = up
+	h.disk, h.steady = up, up
+	h.standing++
+}
+
+// settled notes that the appliance knows of the host being up from the discovery image.
+func (h *host) settled() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.steady = true
+	h.standing++
 }
 
 func (h *host) isUpFromDisk() bool {

@@ -1,0 +1,487 @@
+package simulate
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// stageNames of the four kinds of hosts, as the API documents them; what is only seen on media with registry data is left out.
+var (
+	bootstrapStages = []models.HostStage{
+		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane", "Waiting for bootkube",
+		"Waiting for controller", "Rebooting", "Configuring", "Joined", "Done",
+	}
+	masterStages = []models.HostStage{"Starting installation", "Installing", "Writing image to disk", "Rebooting", "Configuring", "Joined", "Done"}
+	workerStages = []models.HostStage{
+		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane", "Rebooting", "Waiting for ignition",
+		"Configuring", "Joined", "Done",
+	}
+	singleStages = []models.HostStage{"Starting installation", "Installing", "Waiting for bootkube", "Writing image to disk", "Rebooting", "Joined", "Done"}
+)
+
+// testContext ends a run that hangs with a readable failure instead of the whole test binary's.
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// recorder keeps a crew's events.
+type recorder struct {
+	mu     sync.Mutex
+	events []Event
+	notify func(Event)
+}
+
+func (r *recorder) observe(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+	if r.notify != nil {
+		r.notify(e)
+	}
+}
+
+func (r *recorder) count(kind EventKind) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, e := range r.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func TestACrewInstallsAClusterWithWorkers(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect, a.workers, a.olm = 5, 2, []string{"lvm"}
+	var seen recorder
+	crew := a.crew(5)
+	crew.Observer = seen.observe
+	require.NoError(t, crew.Run(testContext(t)))
+
+	require.Equal(t, models.ClusterStatusInstalled, a.status)
+	require.Equal(t, bootstrapStages, a.stages[a.order[0]])
+	require.Equal(t, masterStages, a.stages[a.order[1]])
+	require.Equal(t, masterStages, a.stages[a.order[2]])
+	require.Equal(t, workerStages, a.stages[a.order[3]])
+	require.Equal(t, workerStages, a.stages[a.order[4]])
+	require.Equal(t, []models.FinalizingStage{
+		"Waiting for cluster operators", "Adding router ca", "Waiting for olm operators csv initialization", "Applying olm manifests",
+		"Waiting for olm operators csv", "Done",
+	}, a.finalizing)
+	for _, operator := range []string{"console", "cvo", "lvm"} {
+		require.Equal(t, models.OperatorStatusAvailable, a.operators[operator], operator)
+	}
+	require.True(t, *a.completion.IsSuccess)
+	require.Equal(t, map[string]int{"host": 5, "controller": 1}, a.logs)
+	require.Equal(t, 5, seen.count(EventInstalled))
+	require.Equal(t, 1, seen.count(EventCompleted))
+	for _, id := range a.order {
+		require.Equal(t, 1, a.registrations[id], "an installed host does not come back from the discovery image")
+	}
+	block, _ := pem.Decode([]byte(a.ingress))
+	require.NotNil(t, block, "the ingress certificate is PEM")
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	require.NoError(t, err)
+	require.True(t, certificate.IsCA)
+}
+
+func TestACrewInstallsASingleNode(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect = 1
+	require.NoError(t, a.crew(1).Run(testContext(t)))
+	require.Equal(t, singleStages, a.stages[a.order[0]])
+	require.Equal(t, models.ClusterStatusInstalled, a.status)
+}
+
+func TestOnlyTheFirstHostDownloadsTheWholeImage(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	sum, err := a.image.SHA256(t.Context())
+	require.NoError(t, err)
+	a.digest, a.expect = sum, 4
+	require.NoError(t, a.crew(4).Run(testContext(t)))
+	require.Greater(t, a.downloaded, a.image.Size())
+	require.Less(t, a.downloaded, a.image.Size()+4*(1<<20), "the others read the ranges that lead to the config")
+}
+
+func TestAnImageThatIsNotWhatWasPublishedIsRefused(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.digest = hex.EncodeToString(make([]byte, 32))
+	err := a.crew(1).Run(testContext(t))
+	require.ErrorContains(t, err, "but the appliance publishes 0000")
+	require.ErrorContains(t, err, "host-1")
+}
+
+func TestACrewBearsAnApplianceThatComesAndGoes(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect, a.workers = 4, 1
+	var mu sync.Mutex
+	dice := rand.New(rand.NewPCG(1, 2))
+	a.outage = func(*http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return dice.IntN(5) == 0
+	}
+	a.refuse = func(*http.Request) int {
+		mu.Lock()
+		defer mu.Unlock()
+		if dice.IntN(10) == 0 {
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	}
+	require.NoError(t, a.crew(4).Run(testContext(t)))
+	require.Equal(t, models.ClusterStatusInstalled, a.status)
+	require.Equal(t, bootstrapStages, a.stages[a.order[0]])
+}
+
+// TestACrewThatIsStartedAgainGoesOn ends the crew at every stage of every kind of host; a host that registered in the middle of its
+// installation would fail the test.
+func TestACrewThatIsStartedAgainGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, stage := range append(append([]models.HostStage{}, bootstrapStages...), "Waiting for ignition") {
+		t.Run(string(stage), func(t *testing.T) {
+			t.Parallel()
+			a := newAppliance(t)
+			a.expect, a.workers = 4, 1
+			ctx, stop := context.WithCancel(testContext(t))
+			a.afterStage = func(h *models.Host) {
+				if h.Progress.CurrentStage == stage {
+					stop()
+				}
+			}
+			require.ErrorIs(t, a.crew(4).Run(ctx), context.Canceled)
+			a.mu.Lock()
+			a.afterStage = nil
+			a.mu.Unlock()
+			require.NoError(t, a.crew(4).Run(testContext(t)))
+			require.Equal(t, models.ClusterStatusInstalled, a.status)
+		})
+	}
+}
+
+func TestHostsOfAnUnboundInfraEnvStayKnown(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.unbound = true
+	ctx, stop := context.WithCancel(testContext(t))
+	crew := a.crew(2)
+	steps := 0
+	crew.Observer = func(e Event) {
+		if e.Kind == EventStep {
+			if steps++; steps == 4 {
+				stop()
+			}
+		}
+	}
+	err := crew.Run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	var failed *HostError
+	require.NotErrorAs(t, err, &failed)
+	for _, h := range a.hosts {
+		require.Equal(t, models.HostStatusKnown, *h.Status)
+	}
+}
+
+func TestAnOutputIsSentOnceUntilAPollFails(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	ctx, stop := context.WithCancel(testContext(t))
+	defer stop()
+	polls := 0
+	var mu sync.Mutex
+	a.refuse = func(r *http.Request) int {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/instructions") {
+			return 0
+		}
+		switch polls++; polls {
+		case 8:
+			return http.StatusInternalServerError
+		case 16:
+			stop()
+		}
+		return 0
+	}
+	require.ErrorIs(t, a.crew(1).Run(ctx), context.Canceled)
+	byType := map[models.StepType]int{}
+	for _, reply := range a.replies[a.order[0]] {
+		byType[reply.StepType]++
+	}
+	require.Equal(t, map[models.StepType]int{models.StepTypeInventory: 2, models.StepTypeNtpSynchronizer: 2}, byType)
+}
+
+func TestAnAgentFreezesWhereTheRealOneDoes(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict} {
+		t.Run("registration "+http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			a := newAppliance(t)
+			a.refuse = func(r *http.Request) int {
+				if r.Method == http.MethodPost {
+					return status
+				}
+				return 0
+			}
+			err := a.crew(1).Run(testContext(t))
+			var frozen *FrozenError
+			require.ErrorAs(t, err, &frozen)
+			require.ErrorContains(t, err, "refused by the test")
+		})
+	}
+	t.Run("instructions Not Found", func(t *testing.T) {
+		t.Parallel()
+		a := newAppliance(t)
+		a.refuse = func(r *http.Request) int {
+			if strings.HasSuffix(r.URL.Path, "/instructions") {
+				return http.StatusNotFound
+			}
+			return 0
+		}
+		var frozen *FrozenError
+		require.ErrorAs(t, a.crew(1).Run(testContext(t)), &frozen)
+	})
+}
+
+func TestCancelAndResetBringTheHostsBack(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect = 3
+	a.exitIn = map[string]bool{models.HostStatusResetting: true}
+	cancelled, reset := false, false
+	a.afterStage = func(h *models.Host) {
+		// While the bootstrap waits for the others, one of which has restarted already.
+		if h.Progress.CurrentStage != models.HostStageRebooting || cancelled {
+			return
+		}
+		cancelled = true
+		a.status = models.ClusterStatusCancelled
+		for _, other := range a.hosts {
+			other.Status = swag.String(models.HostStatusCancelled)
+		}
+	}
+	a.onReply = func(_ string, reply models.StepReply) {
+		if reply.StepType != models.StepTypeInstall || reply.ExitCode != exitStopped || reset {
+			return
+		}
+		reset = true
+		a.status = models.ClusterStatusInsufficient
+		a.stages = map[strfmt.UUID][]models.HostStage{}
+		a.prepared = map[strfmt.UUID]map[models.StepType]bool{}
+		for _, h := range a.hosts {
+			h.Status = swag.String(models.HostStatusResetting)
+			if isAfterReboot(h.Progress.CurrentStage) {
+				h.Status = swag.String(models.HostStatusResettingPendingUserAction)
+			}
+			h.Progress, h.Bootstrap = &models.HostProgressInfo{}, false
+		}
+	}
+	require.NoError(t, a.crew(3).Run(testContext(t)))
+	require.True(t, cancelled && reset)
+	require.Equal(t, models.ClusterStatusInstalled, a.status)
+	for _, id := range a.order {
+		require.Equal(t, 2, a.registrations[id])
+	}
+}
+
+func TestAFailureAtAStageReachesTheAppliance(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []models.HostStage{"Starting installation", "Installing", "Writing image to disk", "Waiting for controller", "Rebooting"} {
+		t.Run(string(stage), func(t *testing.T) {
+			t.Parallel()
+			a := newAppliance(t)
+			a.expect = 3
+			crew := a.crew(3)
+			var err error
+			crew.Faults, err = ParseFaults("host=1:fail-at=" + string(stage))
+			require.NoError(t, err)
+			err = crew.Run(testContext(t))
+			require.ErrorContains(t, err, "host-1")
+			require.ErrorContains(t, err, "fault fail-at")
+			require.Equal(t, models.HostStageFailed, a.stages[a.order[0]][len(a.stages[a.order[0]])-1])
+			require.Positive(t, a.logs["host"], "a host in error sends its logs")
+		})
+	}
+}
+
+func TestANodeThatDoesNotComeUpIsNamed(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect = 3
+	crew := a.crew(3)
+	crew.Faults = Faults{{Kind: FailAt, Host: 2, Stage: models.HostStageJoined}}
+	ctx, stop := context.WithCancel(testContext(t))
+	crew.Observer = func(e Event) {
+		if e.Kind == EventFailed {
+			stop()
+		}
+	}
+	err := crew.Run(ctx)
+	require.ErrorContains(t, err, "host-2")
+	require.ErrorContains(t, err, `never reached the stage "Joined"`)
+	require.NotContains(t, a.stages[a.order[1]], models.HostStageJoined)
+}
+
+func TestAHostThatFailedCanBeKept(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect = 1
+	crew := a.crew(1)
+	crew.KeepFailed = true
+	crew.Faults = Faults{{Kind: FailAt, Stage: models.HostStageInstalling}}
+	reset := false
+	a.onReply = func(_ string, reply models.StepReply) {
+		if reply.StepType == models.StepTypeStopInstallation && !reset {
+			reset = true
+			a.status = models.ClusterStatusInsufficient
+			a.expect = 0
+			for _, h := range a.hosts {
+				h.Status = swag.String(models.HostStatusResetting)
+			}
+		}
+	}
+	a.exitIn = map[string]bool{models.HostStatusResetting: true}
+	ctx, stop := context.WithCancel(testContext(t))
+	registered := 0
+	crew.Observer = func(e Event) {
+		if e.Kind == EventRegistered {
+			if registered++; registered == 2 {
+				stop()
+			}
+		}
+	}
+	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
+	require.Equal(t, 2, registered)
+}
+
+func TestAnIgnitionConfigThatIsNoneFailsTheInstallation(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect, a.badIgnition = 1, true
+	require.ErrorContains(t, a.crew(1).Run(testContext(t)), "the host's own ignition config that the appliance sent is none")
+}
+
+func TestAKubeconfigThatLeadsNowhereFailsTheInstallation(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect, a.kubeconfig = 1, "clusters: []\n"
+	err := a.crew(1).Run(testContext(t))
+	require.ErrorContains(t, err, "its cluster's installation failed")
+	require.False(t, *a.completion.IsSuccess)
+	require.Contains(t, a.completion.ErrorInfo, "kubeconfig-noingress names no server")
+}
+
+func TestAWrongBootDeviceIsRefusedByTheAgent(t *testing.T) {
+	t.Parallel()
+	a := newAppliance(t)
+	a.expect = 1
+	ctx, stop := context.WithCancel(testContext(t))
+	a.bootDevice = "/dev/nvme0n1"
+	a.onReply = func(_ string, reply models.StepReply) {
+		a.bootDevice = "/dev/sdz"
+		if reply.StepType == models.StepTypeInstall {
+			stop()
+		}
+		if reply.StepType == models.StepTypeInstallationDiskSpeedCheck {
+			a.prepared[a.order[0]] = map[models.StepType]bool{models.StepTypeInstallationDiskSpeedCheck: true}
+		}
+	}
+	require.ErrorIs(t, a.crew(1).Run(ctx), context.Canceled)
+	last := a.replies[a.order[0]][len(a.replies[a.order[0]])-1]
+	require.Equal(t, models.StepTypeInstall, last.StepType)
+	require.EqualValues(t, exitFailed, last.ExitCode)
+	require.Contains(t, last.Error, "/dev/sdz was not found")
+}
+
+func TestTheSameSeedGivesTheSameHosts(t *testing.T) {
+	t.Parallel()
+	crew := func(seed uint64) *Crew {
+		return &Crew{InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Seed: seed, Network: DefaultNetwork()}
+	}
+	first, err := newMachine(crew(1), 1)
+	require.NoError(t, err)
+	again, err := newMachine(crew(1), 1)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	ids := map[string]bool{}
+	macs := map[string]bool{}
+	for seed := range uint64(3) {
+		for number := 1; number <= 200; number++ {
+			m, err := newMachine(crew(seed), number)
+			require.NoError(t, err)
+			require.True(t, strfmt.IsUUID(m.id))
+			require.NoError(t, m.inventory().Validate(strfmt.Default))
+			ids[m.id] = true
+			macs[m.nics[0].mac] = true
+		}
+	}
+	require.Len(t, ids, 600)
+	require.Len(t, macs, 600)
+}
+
+func TestACrewThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	good := Crew{URL: "http://127.0.0.1:8090", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 1}
+	for _, wrong := range []struct {
+		change func(*Crew)
+		want   string
+	}{
+		{func(c *Crew) { c.URL = "127.0.0.1:8090" }, "no address of an appliance"},
+		{func(c *Crew) { c.InfraEnvID = "7" }, `"7" is no id of an infra-env`},
+		{func(c *Crew) { c.Count = 0 }, "a crew of 0 hosts"},
+		{func(c *Crew) { c.Speed = -1 }, "speed -1 is negative"},
+		{func(c *Crew) { c.Network = netip.MustParsePrefix("fd00::/64") }, "no IPv4 network"},
+		{func(c *Crew) { c.Network, c.Count = netip.MustParsePrefix("192.0.2.0/28"), 7 }, "network 192.0.2.0/28 is too small for a simulated host number 6"},
+	} {
+		crew := Crew{URL: good.URL, InfraEnvID: good.InfraEnvID, Count: good.Count}
+		wrong.change(&crew)
+		require.ErrorContains(t, crew.Run(t.Context()), wrong.want)
+	}
+}
+
+func TestWaitsAreDividedByTheSpeed(t *testing.T) {
+	t.Parallel()
+	clock := clockwork.NewFakeClock()
+	crew := &Crew{Clock: clock, Speed: 60}
+	done := make(chan error, 1)
+	for _, wait := range []struct {
+		wait func(context.Context, time.Duration) error
+		asks time.Duration
+		want time.Duration
+	}{
+		{crew.pause, time.Minute, time.Second},
+		{crew.rest, time.Minute, time.Second},
+		{crew.rest, time.Second, pollFloor},
+	} {
+		go func() { done <- wait.wait(t.Context(), wait.asks) }()
+		require.NoError(t, clock.BlockUntilContext(testContext(t), 1))
+		clock.Advance(wait.want - time.Nanosecond)
+		require.Empty(t, done)
+		clock.Advance(time.Nanosecond)
+		require.NoError(t, <-done)
+	}
+}
