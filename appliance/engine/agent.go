@@ -106,7 +106,7 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 		silent := slices.Contains([]string{disconnected, disconnectedUnbound}, *h.API.Status)
 		news = silent && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
 			poll.AgentVersion != "" && poll.AgentVersion != h.API.DiscoveryAgentVersion ||
-			poll.Timestamp != 0 && drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp), skew(now, poll.Timestamp))
+			poll.Timestamp != 0 && (h.API.Timestamp == 0 || drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp), skew(now, poll.Timestamp)))
 		return nil
 	})
 	return news, err
@@ -330,9 +330,10 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 		if effect.DiskSpeed == nil {
 			return nil
 		}
-		h.DiskOK, h.DiskError = effect.Failure == "" && !effect.DiskSpeed.Slow, ""
+		// A disk that works but is slow is a failing validation to look at, not the end of the installation.
+		h.DiskOK, h.DiskError = effect.DiskSpeed.ExitCode == 0, ""
 		if !h.DiskOK {
-			h.DiskError = orText(effect.Failure, "The installation disk is slower than etcd needs; choose another disk or host.")
+			h.DiskError = orText(effect.Failure, "The installation disk could not be measured; choose another disk or host.")
 		}
 	case models.StepTypeContainerImageAvailability:
 		if len(effect.Images) == 0 && effect.Failure == "" {

@@ -1,0 +1,235 @@
+// Package appliance is one running appliance: its configuration, what it is made of, its start and its stop.
+//
+// New opens everything that can be refused (the data directory, the mirror's files, the address) so that a start that
+// can't succeed says so at once; Run serves until its context ends.
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+	"landfall/store"
+	"landfall/web"
+	"landfall/web/api"
+	"landfall/web/image"
+)
+
+// collectEvery is how often files that nothing refers to any more are looked for.
+const collectEvery = 6 * time.Hour
+
+// Appliance is an appliance that has everything it needs and listens.
+type Appliance struct {
+	config   Config
+	version  string
+	log      *slog.Logger
+	listener net.Listener
+	urls     []string
+	db       *store.DB
+	mirror   *mirror.Client
+	releases *release.Library
+	engine   *engine.Engine
+	images   *osImages
+	server   *web.Server
+}
+
+// New opens an appliance as the configuration says. Its errors are sentences about what stands in the way; nothing stays
+// open then.
+func New(ctx context.Context, config Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
+	a := &Appliance{config: config, version: version, log: logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	rules, err := mirror.Load(mirror.Files{
+		RegistriesConf: config.Mirror.RegistriesConf, MirrorSets: config.Mirror.IDMSFiles, CABundle: config.Mirror.CABundle,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.listener, err = web.Listen(ctx, config.Listen); err != nil {
+		return nil, err
+	}
+	if a.urls, err = config.URLs(a.listener.Addr()); err != nil {
+		return nil, err
+	}
+	if a.db, err = store.Open(ctx, config.DataDir, store.Options{Logger: logger, Clock: clockwork.NewRealClock()}); err != nil {
+		return nil, err
+	}
+	a.mirror = mirror.NewClient(rules, mirror.ClientOptions{UserAgent: "landfall/" + version})
+	cache := filepath.Join(config.DataDir, "installers")
+	if a.releases, err = release.New(release.Options{
+		Mirror: a.mirror, CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
+		CommandTimeout: config.Timeouts.Installer, Logger: logger,
+	}); err != nil {
+		return nil, err
+	}
+	if a.engine, err = engine.New(engine.Options{
+		DB: a.db, Releases: a.releases, Mirror: rules, Logger: logger, URL: a.urls[0],
+		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
+		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
+	}); err != nil {
+		return nil, err
+	}
+	a.images = newOSImages(config.OSImages, filepath.Join(config.DataDir, "os-images"), logger)
+	return a, a.newServer()
+}
+
+func (a *Appliance) newServer() error {
+	a.server = web.New(web.Options{
+		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: api.Quiet, ShutdownTimeout: a.config.Timeouts.Shutdown,
+		RouteBodyLimits: map[string]int64{api.LogsRoute: int64(a.config.Limits.LogUploadBytes)},
+	})
+	service := &api.Service{
+		Engine: a.engine, LogUploadBytes: int64(a.config.Limits.LogUploadBytes), ManifestBytes: int64(a.config.Limits.ManifestBytes),
+		Versions: map[string]string{"landfall": a.version},
+	}
+	image.Register(a.server.Router(), &discoveryImages{engine: a.engine, bases: a.images, held: make(map[string]*heldImage)})
+	return api.Register(a.server.Router(), service.Handlers())
+}
+
+// URLs returns the addresses under which hosts reach the appliance, the preferred one first.
+func (a *Appliance) URLs() []string { return a.urls }
+
+// LocalURL returns an address under which programs on this machine reach the appliance.
+func (a *Appliance) LocalURL() string {
+	host, port, err := net.SplitHostPort(a.listener.Addr().String())
+	if err != nil {
+		return a.urls[0]
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
+}
+
+// Run serves until the context ends, then lets running requests end within the configured time and closes everything.
+func (a *Appliance) Run(ctx context.Context) error {
+	runCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group sync.WaitGroup
+	failures := make(chan error, 4)
+	start := func(run func(context.Context) error) {
+		group.Go(func() {
+			if err := run(runCtx); err != nil {
+				failures <- err
+				cancel()
+			}
+		})
+	}
+	start(a.engine.Run)
+	start(a.images.run)
+	start(a.collect)
+	start(func(ctx context.Context) error {
+		listener := a.listener
+		a.listener = nil // the server closes it
+		return a.server.Serve(ctx, listener)
+	})
+	group.Wait()
+	close(failures)
+	var errs []error
+	for err := range failures {
+		errs = append(errs, err)
+	}
+	return errors.Join(errors.Join(errs...), a.Close())
+}
+
+// collect removes files that nothing refers to any more, now and then.
+func (a *Appliance) collect(ctx context.Context) error {
+	ticker := time.NewTicker(collectEvery)
+	defer ticker.Stop()
+	for {
+		if err := a.db.CollectBlobs(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("Files that are not needed any more could not be removed.", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Close closes what New opened. Run does it by itself.
+func (a *Appliance) Close() error {
+	var errs []error
+	if a.listener != nil {
+		errs = append(errs, a.listener.Close())
+		a.listener = nil
+	}
+	if a.images != nil {
+		errs = append(errs, a.images.close())
+	}
+	if a.releases != nil {
+		errs = append(errs, a.releases.Close())
+	}
+	if a.mirror != nil {
+		a.mirror.CloseIdleConnections()
+	}
+	if a.db != nil {
+		errs = append(errs, a.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func releaseList(images []ReleaseImage) []engine.ReleaseImage {
+	var list []engine.ReleaseImage
+	for _, image := range images {
+		list = append(list, engine.ReleaseImage{
+			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: apiArchitecture(image.CPUArchitecture), URL: image.URL,
+			Default: image.Default, SupportLevel: image.SupportLevel,
+		})
+	}
+	return list
+}
+
+// apiArchitecture is an architecture's name in the API, which calls aarch64 arm64.
+func apiArchitecture(name string) string {
+	if name == "aarch64" {
+		return "arm64"
+	}
+	return name
+}
+
+// rpmArchitecture is an architecture's name in images and payloads.
+func rpmArchitecture(name string) string {
+	if name == "arm64" {
+		return "aarch64"
+	}
+	return name
+}
+
+func timeouts(t Timeouts) engine.Timeouts {
+	return engine.Timeouts{
+		HostDisconnected: t.HostDisconnected, HostPreparing: t.HostPreparing, ClusterPreparing: t.ClusterPreparing,
+		Installation: t.Installation, Finalizing: t.Finalizing, UserAction: t.UserAction, Stages: t.Stages.ByName(),
+	}
+}
+
+// errNoSuchImage says which OS images there are instead.
+func errNoSuchImage(version, arch string, known []string) error {
+	if len(known) == 0 {
+		return fmt.Errorf("no OS image is configured; name a live ISO under os_images in the configuration")
+	}
+	return fmt.Errorf("there is no OS image for OpenShift %s on %s; the configuration has %s", version, arch, strings.Join(known, ", "))
+}
+
+// exists tells whether a file is there.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

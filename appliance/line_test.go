@@ -1,0 +1,194 @@
+package appliance_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	httptransport "github.com/go-openapi/runtime/client"
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/client"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance"
+	"landfall/appliance/simulate"
+	"landfall/isogen"
+)
+
+func TestMain(m *testing.M) {
+	simulate.Main() // this program is its own payload's openshift-install
+	os.Exit(m.Run())
+}
+
+const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
+
+// site is a rehearsal site: a mirror registry with a release, a live ISO, and an appliance.
+type site struct {
+	config  appliance.Config
+	release *simulate.PushedPayload
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	ctx, dir := t.Context(), t.TempDir()
+	registry, err := simulate.NewRegistry(ctx, "127.0.0.1:0", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, registry.Close()) })
+	release, err := simulate.PushPayload(ctx, registry.Addr, simulate.Payload{})
+	require.NoError(t, err)
+	iso := filepath.Join(dir, "live.iso")
+	sum, err := simulate.WriteBaseISO(iso, simulate.BaseISO{})
+	require.NoError(t, err)
+	idms := filepath.Join(dir, "idms.yaml")
+	require.NoError(t, os.WriteFile(idms, release.IDMS, 0o600))
+
+	config := appliance.Default()
+	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
+	config.OSImages = []appliance.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso, SHA256: sum}}
+	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true}}
+	config.Mirror.IDMSFiles = []string{idms}
+	return &site{config, release}
+}
+
+// start runs an appliance on the site until the returned function is called.
+func (s *site) start(t *testing.T) (address string, stop func()) {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	running, err := appliance.New(t.Context(), s.config, logger, "test")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- running.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			require.NoError(t, <-ended)
+		}
+	}
+	t.Cleanup(stop)
+	return running.LocalURL(), stop
+}
+
+// upstream returns the Assisted Installer's own Go client for an appliance.
+func upstream(t *testing.T, address string) *client.AssistedInstall {
+	t.Helper()
+	base, err := url.Parse(address)
+	require.NoError(t, err)
+	return client.New(client.Config{
+		URL:       &url.URL{Scheme: base.Scheme, Host: base.Host, Path: client.DefaultBasePath},
+		Transport: http.DefaultTransport,
+		AuthInfo:  httptransport.PassThroughAuth,
+	})
+}
+
+// eventually asks until the answer is yes; the test's own deadline bounds it.
+func eventually(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	require.Eventually(t, yes, 20*time.Second, 50*time.Millisecond, what)
+}
+
+func TestTheUpstreamClientInstallsACluster(t *testing.T) {
+	for _, topology := range []struct {
+		name          string
+		controlPlanes int64
+		hosts         int
+		vips          bool
+	}{
+		{"three nodes", 3, 3, true},
+		{"single node", 1, 1, false},
+	} {
+		t.Run(topology.name, func(t *testing.T) {
+			s := newSite(t)
+			address, _ := s.start(t)
+			api := upstream(t, address).Installer
+			ctx := t.Context()
+
+			params := &models.ClusterCreateParams{
+				Name: swag.String("line"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(s.release.Version),
+				PullSecret: swag.String(pullSecret), ControlPlaneCount: &topology.controlPlanes,
+			}
+			if topology.vips {
+				params.APIVips = []*models.APIVip{{IP: "192.168.100.4"}}
+				params.IngressVips = []*models.IngressVip{{IP: "192.168.100.5"}}
+			}
+			created, err := api.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{NewClusterParams: params})
+			require.NoError(t, err)
+			clusterID := *created.Payload.ID
+
+			env, err := api.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+				Name: swag.String("line_infra-env"), ClusterID: &clusterID, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version,
+			}})
+			require.NoError(t, err)
+			envID := *env.Payload.ID
+
+			image, err := api.GetInfraEnvDownloadURL(ctx, &installer.GetInfraEnvDownloadURLParams{InfraEnvID: envID})
+			require.NoError(t, err)
+			requireDiscoveryISO(t, *image.Payload.URL)
+
+			crew := &simulate.Crew{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000}
+			crewEnded := make(chan error, 1)
+			go func() { crewEnded <- crew.Run(ctx) }()
+
+			cluster := func() *models.Cluster {
+				got, err := api.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: clusterID})
+				require.NoError(t, err)
+				return got.Payload
+			}
+			eventually(t, "the cluster becomes ready", func() bool {
+				got := cluster()
+				t.Logf("%s: %s", *got.Status, *got.StatusInfo)
+				return *got.Status == models.ClusterStatusReady
+			})
+			hosts, err := api.V2ListHosts(ctx, &installer.V2ListHostsParams{InfraEnvID: envID})
+			require.NoError(t, err)
+			require.Len(t, hosts.Payload, topology.hosts)
+
+			_, err = api.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: clusterID})
+			require.NoError(t, err)
+			eventually(t, "the cluster is installed", func() bool {
+				got := cluster()
+				require.NotEqual(t, models.ClusterStatusError, *got.Status, *got.StatusInfo)
+				return *got.Status == models.ClusterStatusInstalled
+			})
+			require.NoError(t, <-crewEnded)
+
+			var kubeconfig bytes.Buffer
+			_, err = api.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: clusterID, FileName: "kubeconfig"}, &kubeconfig)
+			require.NoError(t, err)
+			require.Contains(t, kubeconfig.String(), "api.line.site.test:6443")
+			credentials, err := api.V2GetCredentials(ctx, &installer.V2GetCredentialsParams{ClusterID: clusterID})
+			require.NoError(t, err)
+			require.Equal(t, "https://console-openshift-console.apps.line.site.test", credentials.Payload.ConsoleURL)
+			require.NotEmpty(t, credentials.Payload.Password)
+			require.EqualValues(t, 100, cluster().Progress.TotalPercentage)
+			require.NotEqual(t, strfmt.UUID(""), cluster().OpenshiftClusterID)
+		})
+	}
+}
+
+// requireDiscoveryISO downloads an image and reads the config back out of its embed area.
+func requireDiscoveryISO(t *testing.T, address string) {
+	t.Helper()
+	response, err := http.Get(address)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	var iso bytes.Buffer
+	_, err = iso.ReadFrom(response.Body)
+	require.NoError(t, err)
+	require.EqualValues(t, response.ContentLength, iso.Len())
+	payload, err := isogen.Embedded(bytes.NewReader(iso.Bytes()), int64(iso.Len()))
+	require.NoError(t, err)
+	require.Contains(t, string(payload.Ignition), "agent.service")
+}
