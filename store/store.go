@@ -55,6 +55,7 @@ type DB struct {
 	bolt *bolt.DB
 	feed *feed
 
+	turn     chan struct{} // holds one item while somebody commits
 	requests chan *request // never closed: a sender may be late
 	closing  chan struct{} // closed by Close
 	stopped  chan struct{} // closed by the writer as its last act
@@ -76,6 +77,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		logger:   options.Logger,
 		clock:    options.Clock,
 		grace:    options.BlobGrace,
+		turn:     make(chan struct{}, 1),
 		requests: make(chan *request, maxBatch),
 		closing:  make(chan struct{}),
 		stopped:  make(chan struct{}),
@@ -107,6 +109,8 @@ func (db *DB) Close() error {
 	db.close.Do(func() {
 		close(db.closing)
 		<-db.stopped
+		db.turn <- struct{}{} // who commits alone has finished; whoever comes now sees that the database closes
+		<-db.turn
 		db.feed.close()
 		db.closeErr = errors.Join(db.bolt.Close(), unlock(db.lock))
 	})

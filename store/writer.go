@@ -13,7 +13,8 @@ import (
 )
 
 // Group commit: one goroutine, the writer, takes whatever updates wait and commits them as one bbolt transaction, so that they share its
-// two syncs. There is no timer: a lone update does not wait for company, and company gathers by itself while a commit is under way.
+// two syncs. There is no timer: company gathers by itself while a commit is under way, and an update that finds nobody before it commits in its own goroutine,
+// without the way to the writer and back. Who commits holds the turn (DB.turn).
 //
 // A function that fails is taken back row by row (Tx.rollback) without disturbing the others of its transaction.
 
@@ -55,10 +56,15 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	}
 	r := &request{fn: fn, done: make(chan struct{})}
-	select {
-	case <-db.closing:
+	if len(db.requests) == 0 {
+		select {
+		case db.turn <- struct{}{}:
+			return db.updateAlone(r)
+		default:
+		}
+	}
+	if db.isClosing() {
 		return ErrClosed
-	default:
 	}
 	select {
 	case db.requests <- r:
@@ -80,6 +86,21 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 		}
 		<-r.done
 	}
+	return r.outcome()
+}
+
+// updateAlone commits one update in its caller's goroutine, which holds the turn.
+func (db *DB) updateAlone(r *request) error {
+	defer func() { <-db.turn }()
+	if db.isClosing() {
+		return ErrClosed
+	}
+	db.commit([]*request{r})
+	return r.outcome()
+}
+
+// outcome gives the caller what became of fn.
+func (r *request) outcome() error {
 	if r.exited {
 		runtime.Goexit()
 	}
@@ -89,7 +110,7 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	return r.err
 }
 
-// write is the writer: it commits the batch it is given and then, until the database closes, whatever is waiting.
+// write is the writer: until the database closes it commits whatever is waiting. It may be given a batch to begin with and the turn with it.
 func (db *DB) write(batch []*request) {
 	orderly := false
 	defer func() {
@@ -98,37 +119,51 @@ func (db *DB) write(batch []*request) {
 		}
 	}()
 	for {
-		if len(batch) > 0 {
-			db.commit(batch)
+		if len(batch) == 0 {
+			r := db.next()
+			if r == nil {
+				orderly = true
+				close(db.stopped)
+				return
+			}
+			batch = db.gather(batch, r)
 		}
+		db.commit(batch)
 		if len(batch) > 1 {
 			// Those just answered are likely to come again: let them get in line together instead of one ahead of the rest.
 			runtime.Gosched()
 		}
 		clear(batch)
 		batch = batch[:0]
-		r := db.next()
-		if r == nil {
-			orderly = true
-			close(db.stopped)
-			return
-		}
-		batch = db.gather(batch, r)
+		<-db.turn
 	}
 }
 
-// next waits for a request; nil when the database closes, even if requests wait.
+// next waits for a request and then for the turn; nil without the turn when the database closes, even if requests wait.
 func (db *DB) next() *request {
 	select {
 	case <-db.closing:
 		return nil
-	default:
+	case r := <-db.requests:
+		select {
+		case <-db.closing:
+			return nil
+		case db.turn <- struct{}{}:
+		}
+		if db.isClosing() {
+			<-db.turn
+			return nil
+		}
+		return r
 	}
+}
+
+func (db *DB) isClosing() bool {
 	select {
 	case <-db.closing:
-		return nil
-	case r := <-db.requests:
-		return r
+		return true
+	default:
+		return false
 	}
 }
 
@@ -144,6 +179,9 @@ func (db *DB) replace(batch []*request) {
 			r.err, r.panicked = nil, nil
 			again = append(again, r)
 		}
+	}
+	if len(again) == 0 {
+		<-db.turn
 	}
 	go db.write(again)
 }
@@ -170,6 +208,9 @@ var errNothing = errors.New("nothing to commit")
 
 // commit runs the batch in one transaction and settles each request in it.
 func (db *DB) commit(batch []*request) {
+	if len(batch) == 0 {
+		return // all that waited were dropped
+	}
 	var tx *Tx
 	var id int
 	err := db.transact(func(b *bolt.Tx) error {
