@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/cavaliercoder/go-cpio"
+	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
 	"landfall/isogen/iso9660"
@@ -30,7 +31,7 @@ const (
 )
 
 // Embedded reads back what is embedded in an ISO of size bytes, whoever made it: any number of cpio
-// archives, each gzip'ed, xz'ed or plain, with zero bytes between and after them. The last copy of
+// archives, each plain or compressed by gzip, xz or zstd, with zero bytes between and after them. The last copy of
 // a path wins, as it does in the kernel. It returns ErrNoPayload if there is nothing.
 func Embedded(r io.ReaderAt, size int64) (*Payload, error) {
 	v, err := iso9660.Open(r, size)
@@ -94,29 +95,94 @@ func unpack(area []byte) (*Payload, error) {
 
 // decompress undoes the first compressed stream of b and returns what follows it.
 func decompress(b []byte, limit int) (data, rest []byte, err error) {
+	var format string
 	switch {
 	case bytes.HasPrefix(b, []byte{0x1f, 0x8b}):
-		in := bytes.NewReader(b)
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, nil, err
-		}
-		z.Multistream(false)
-		data, err := readLimited(z, limit)
-		return data, b[len(b)-in.Len():], err
+		format = "gzip"
+		data, rest, err = gunzip(b, limit)
 	case bytes.HasPrefix(b, []byte("\xfd7zXZ\x00")):
-		end, err := xzEnd(b)
-		if err != nil {
-			return nil, nil, err
-		}
-		z, err := xz.ReaderConfig{SingleStream: true}.NewReader(bytes.NewReader(b[:end]))
-		if err != nil {
-			return nil, nil, err
-		}
-		data, err := readLimited(z, limit)
-		return data, b[end:], err
+		format = "xz"
+		data, rest, err = unxz(b, limit)
+	case bytes.HasPrefix(b, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		format = "zstd"
+		data, rest, err = unzstd(b, limit)
+	default:
+		return nil, nil, fmt.Errorf("its contents are neither cpio nor gzip, xz or zstd (they begin with %x)", b[:min(len(b), 6)])
 	}
-	return nil, nil, fmt.Errorf("its contents are neither cpio nor gzip nor xz (they begin with %x)", b[:min(len(b), 6)])
+	if err != nil {
+		return nil, nil, fmt.Errorf("the %s stream in it cannot be unpacked: %w", format, err)
+	}
+	return data, rest, nil
+}
+
+func gunzip(b []byte, limit int) (data, rest []byte, err error) {
+	in := bytes.NewReader(b) // an io.ByteReader: gzip reads no further than the stream
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	z.Multistream(false)
+	data, err = readLimited(z, limit)
+	return data, b[len(b)-in.Len():], err
+}
+
+func unxz(b []byte, limit int) (data, rest []byte, err error) {
+	end, err := xzEnd(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	z, err := xz.ReaderConfig{SingleStream: true}.NewReader(bytes.NewReader(b[:end]))
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err = readLimited(z, limit)
+	return data, b[end:], err
+}
+
+func unzstd(b []byte, limit int) (data, rest []byte, err error) {
+	end, err := zstdEnd(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	z, err := zstd.NewReader(bytes.NewReader(b[:end]), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUnpacked))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer z.Close()
+	data, err = readLimited(z, limit)
+	return data, b[end:], err
+}
+
+// zstdEnd finds where the zstd frame at the start of b ends, by going from block to block
+// (RFC 8878, 3.1.1).
+func zstdEnd(b []byte) (int, error) {
+	var h zstd.Header
+	if err := h.Decode(b); err != nil {
+		return 0, err
+	}
+	end, last := h.HeaderSize, h.Skippable
+	if h.Skippable {
+		end += int(h.SkippableSize)
+	}
+	for !last {
+		if len(b) < end+3 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		block := int(b[end]) | int(b[end+1])<<8 | int(b[end+2])<<16
+		last = block&1 == 1
+		size := block >> 3
+		if block>>1&3 == 1 { // one byte, repeated
+			size = 1
+		}
+		end += 3 + size
+	}
+	if h.HasCheckSum {
+		end += 4
+	}
+	if end > len(b) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return end, nil
 }
 
 func readLimited(r io.Reader, limit int) ([]byte, error) {
@@ -136,7 +202,7 @@ func xzEnd(b []byte) (int, error) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	if size := xzDictionary(b[header:]); size > maxXZDict {
-		return 0, fmt.Errorf("its xz stream asks for a dictionary of %d bytes, more than the %d of xz -9", size, maxXZDict)
+		return 0, fmt.Errorf("it asks for a dictionary of %d bytes, more than the %d of xz -9", size, maxXZDict)
 	}
 	flags := b[6:8]
 	for end := header + footer; end <= len(b); end += 4 {
@@ -146,7 +212,7 @@ func xzEnd(b []byte) (int, error) {
 			return end, nil
 		}
 	}
-	return 0, fmt.Errorf("its xz stream does not end: %w", io.ErrUnexpectedEOF)
+	return 0, fmt.Errorf("it does not end: %w", io.ErrUnexpectedEOF)
 }
 
 // xzDictionary reads the dictionary size out of the first block's header (sections 3.1 and 5.3.1);

@@ -1,0 +1,207 @@
+package isogen
+
+import (
+	"bytes"
+	"compress/gzip"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cavaliercoder/go-cpio"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
+
+	"landfall/isogen/skeleton"
+)
+
+// archive is a cpio of files with the given names and contents, in pairs.
+func archive(t testing.TB, members ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := cpio.NewWriter(&b)
+	for i := 0; i < len(members); i += 2 {
+		require.NoError(t, w.WriteHeader(&cpio.Header{Name: members[i], Mode: cpio.ModeRegular | 0o644, Size: int64(len(members[i+1]))}))
+		_, err := io.WriteString(w, members[i+1])
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func gzipped(t testing.TB, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write(b)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func xzipped(t testing.TB, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := xz.WriterConfig{CheckSum: xz.CRC32}.NewWriter(&out)
+	require.NoError(t, err)
+	_, err = w.Write(b)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func zstded(t testing.TB, b []byte) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	return w.EncodeAll(b, nil)
+}
+
+func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+func TestEmbeddedReadsWhatEveryToolWrites(t *testing.T) {
+	one, two := archive(t, "config.ign", "one"), archive(t, "etc/two", "2")
+	zeros := make([]byte, 61)
+	for name, area := range map[string][]byte{
+		"gzip":                               join(gzipped(t, join(one, two)), zeros),
+		"gzip without room":                  gzipped(t, join(one, two)),
+		"xz":                                 join(xzipped(t, join(one, two)), zeros),
+		"plain":                              join(one, two, zeros),
+		"two gzip archives with zeros":       join(gzipped(t, one), zeros, gzipped(t, two), zeros),
+		"two archives without zeros":         join(gzipped(t, one), gzipped(t, two)),
+		"xz before gzip":                     join(xzipped(t, one), zeros, gzipped(t, two), zeros),
+		"gzip before xz":                     join(gzipped(t, one), xzipped(t, two), zeros),
+		"zstd":                               join(zstded(t, join(one, two)), zeros),
+		"zstd before gzip":                   join(zstded(t, one), zeros, gzipped(t, two)),
+		"plain before xz":                    join(one, zeros, xzipped(t, two), zeros),
+		"the last copy of a path wins":       join(gzipped(t, archive(t, "config.ign", "older")), gzipped(t, one), gzipped(t, two)),
+		"zeros before and inside":            join(zeros, gzipped(t, join(one, zeros, two, zeros))),
+		"paths that begin with a dot":        gzipped(t, archive(t, "./config.ign", "one", "./etc/two", "2")),
+		"names that are padded with zeros":   gzipped(t, archive(t, "config.ign\x00\x00", "one", "etc/two\x00", "2")),
+		"archives that are of xz, both ways": join(xzipped(t, one), xzipped(t, two)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := unpack(area)
+			require.NoError(t, err)
+			require.Equal(t, "one", string(p.Ignition))
+			require.Equal(t, []File{{Path: "etc/two", Mode: 0o644, Data: []byte("2")}}, p.Files)
+		})
+	}
+}
+
+func TestEmbeddedRefuses(t *testing.T) {
+	good := archive(t, "config.ign", "a config of some length, so that there is something to cut")
+	var link bytes.Buffer
+	w := cpio.NewWriter(&link)
+	require.NoError(t, w.WriteHeader(&cpio.Header{Name: "etc/link", Mode: cpio.ModeSymlink | 0o777, Size: 4}))
+	_, err := io.WriteString(w, "/etc")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+
+	negative := bytes.Clone(good)
+	copy(negative[54:], "-0000001")
+	broken := xzipped(t, good)
+	broken[len(broken)/2] ^= 1
+	hungry := xzipped(t, good)
+	hungry[16] = 40 // a dictionary of 4 GiB; the header's checksum is put right
+	sum := crc32.ChecksumIEEE(hungry[12:20])
+	hungry[20], hungry[21], hungry[22], hungry[23] = byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24)
+
+	for name, c := range map[string]struct {
+		area []byte
+		says string
+	}{
+		"what is no archive":          {[]byte("hello"), "neither cpio nor gzip, xz or zstd (they begin with 68656c6c6f)"},
+		"what is no archive, gzip'ed": {gzipped(t, []byte("hello, hello")), "cut short or damaged"},
+		"a path out of the root":      {gzipped(t, archive(t, "../../etc/passwd", "x")), `"../../etc/passwd", which leads out of the root: do not use this ISO`},
+		"an absolute path":            {gzipped(t, archive(t, "/etc/passwd", "x")), `"/etc/passwd", which leads out of the root`},
+		"a path that turns back":      {gzipped(t, archive(t, "etc/../../x", "x")), "leads out of the root"},
+		"a symbolic link":             {gzipped(t, link.Bytes()), `"etc/link", which is neither a file nor a directory`},
+		"a gzip stream cut short":     {gzipped(t, good)[:40], "unexpected EOF"},
+		"an xz stream cut short":      {xzipped(t, good)[:60], "the xz stream in it cannot be unpacked: it does not end"},
+		"an xz stream with an error":  {broken, "the xz stream in it cannot be unpacked"},
+		"an xz stream that is greedy": {hungry, "asks for a dictionary of 4294967296 bytes"},
+		"a zstd stream cut short":     {zstded(t, good)[:40], "the zstd stream in it cannot be unpacked: unexpected EOF"},
+		"an archive without its end":  {gzipped(t, good[:len(good)-124]), "cut short or damaged"},
+		"an archive cut in a file":    {gzipped(t, good[:140]), `cut short in "config.ign"`},
+		"a file of a negative size":   {gzipped(t, negative), `cut short in "config.ign"`},
+		"a bomb":                      {gzipped(t, make([]byte, maxUnpacked+1)), "unpacks to more than 134217728 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := unpack(c.area)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+func TestRealInitrds(t *testing.T) {
+	dir := os.Getenv("LANDFALL_REALDATA")
+	if dir == "" {
+		t.Skip("LANDFALL_REALDATA is not set: the real initrds are not at hand")
+	}
+	for name, refused := range map[string]string{
+		"compressed.img.xz":      "",
+		"padded-names.img.xz":    "",
+		"redundant.img.xz":       "",
+		"traversal-absolute.img": "leads out of the root",
+		"traversal-relative.img": "leads out of the root",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join(dir, "coreos-initrd", name))
+			require.NoError(t, err)
+			if filepath.Ext(name) == ".xz" { // how the file is kept
+				z, err := xz.NewReader(bytes.NewReader(b))
+				require.NoError(t, err)
+				b, err = io.ReadAll(z)
+				require.NoError(t, err)
+			}
+			p, err := unpack(b)
+			if refused != "" {
+				require.ErrorContains(t, err, refused)
+				return
+			}
+			require.NoError(t, err)
+			require.NotEmpty(t, p.Files)
+		})
+	}
+}
+
+func TestAnISOAsPublishedHasNoPayload(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: 1000}))
+	_, err := Embedded(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	require.ErrorIs(t, err, ErrNoPayload)
+}
+
+func TestEmbeddedOfADamagedArea(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: 1000, Replace: map[string][]byte{"images/ignition.img": []byte("garbage")}}))
+	_, err := Embedded(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	require.ErrorContains(t, err, "the embed area of the ISO "+skeleton.DefaultVolumeID+" is damaged")
+}
+
+// FuzzUnpack wants an answer for any area, and for what was read the same again when it is packed.
+func FuzzUnpack(f *testing.F) {
+	one := archive(f, "config.ign", "one", "etc/two", "2")
+	f.Add(one)
+	f.Add(gzipped(f, one))
+	f.Add(xzipped(f, one))
+	f.Add(zstded(f, one))
+	f.Add(join(gzipped(f, one), make([]byte, 5), xzipped(f, one)))
+	f.Fuzz(func(t *testing.T, area []byte) {
+		p, err := unpack(area)
+		if err != nil || len(p.Ignition) == 0 {
+			return
+		}
+		packed, err := p.pack()
+		if err != nil {
+			return // a path that is both a file and a directory, say
+		}
+		again, err := unpack(packed)
+		require.NoError(t, err)
+		require.Equal(t, p.Ignition, again.Ignition)
+		require.Len(t, again.Files, len(p.Files))
+	})
+}
