@@ -378,6 +378,7 @@ func (s *system) gatherLogs(ctx context.Context, args []string) outcome {
 	if err := decodeArguments("logs gather", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
+	s.crew.watch(*request.ClusterID, s.api) // what comes after a failure, such as a reset, is the operator's
 	if err := s.sendLogs(ctx, *request.ClusterID); err != nil {
 		return failed(exitFailed, err)
 	}

@@ -60,6 +60,8 @@ type cluster struct {
 	// restarted says when each host was seen to have restarted into its disk, failedAt since when it is in error.
 	restarted map[strfmt.UUID]time.Time
 	failedAt  map[strfmt.UUID]time.Time
+	// restartedIn is the state that each host of the crew was last dealt with in.
+	restartedIn map[strfmt.UUID]string
 	// idleSince is when the crew had no host left that is not done.
 	idleSince time.Time
 	missing   int
@@ -78,7 +80,7 @@ func (c *Crew) watch(id strfmt.UUID, api *connection) *cluster {
 	}
 	cl := &cluster{
 		crew: c, id: id, api: api, controllerUp: make(chan struct{}),
-		restarted: map[strfmt.UUID]time.Time{}, failedAt: map[strfmt.UUID]time.Time{},
+		restarted: map[strfmt.UUID]time.Time{}, failedAt: map[strfmt.UUID]time.Time{}, restartedIn: map[strfmt.UUID]string{},
 	}
 	c.clusters[id] = cl
 	c.controllers.Go(func() { cl.run(c.life) })
@@ -120,8 +122,8 @@ func (cl *cluster) tick(ctx context.Context) bool {
 			continue
 		}
 		if ours := cl.crew.neighbour(*h.ID); ours != nil {
-			if order := cl.judge(state, h, ours); order != nil {
-				ours.order(order, standing[*h.ID])
+			if order := cl.judge(state, h, ours); order == nil || ours.order(order, standing[*h.ID]) {
+				cl.restartedIn[*h.ID] = swag.StringValue(h.Status)
 			}
 		}
 	}
@@ -170,9 +172,12 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 		if clusterStatus == models.ClusterStatusInstalled || clusterStatus == models.ClusterStatusAddingHosts {
 			return &verdict{}
 		}
-	case models.HostStatusResettingPendingUserAction, models.HostStatusUnbindingPendingUserAction:
-		return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
-	case models.HostStatusResetting, models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient,
+	case models.HostStatusResetting, models.HostStatusResettingPendingUserAction, models.HostStatusUnbindingPendingUserAction:
+		// Once for each of these states: a registration that came too early leaves the host in it.
+		if cl.restartedIn[*h.ID] != status {
+			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
+		}
+	case models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient,
 		models.HostStatusPendingForInput, models.HostStatusDisconnected:
 		if onDisk {
 			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}

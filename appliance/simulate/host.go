@@ -280,16 +280,17 @@ func (h *host) stands() int {
 
 // order tells the host what its cluster's state means for it. The state is older than the order: a host that has restarted since, or has
 // not come back to the appliance yet, does not hear it. An order that the host has not taken yet stays the one that counts.
-func (h *host) order(what error, standing int) {
+func (h *host) order(what error, standing int) (heard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.steady || h.standing != standing {
-		return
+		return false
 	}
 	select {
 	case h.orders <- what:
 	default:
 	}
+	return true
 }
 
 // forgetOrders drops an order from before the host restarted.
