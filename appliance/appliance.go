@@ -22,9 +22,11 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/api"
+	"landfall/web/console"
 	"landfall/web/image"
 )
 
@@ -33,17 +35,18 @@ const collectEvery = 6 * time.Hour
 
 // Appliance is an appliance that has everything it needs and listens.
 type Appliance struct {
-	config   Config
-	version  string
-	log      *slog.Logger
-	listener net.Listener
-	urls     []string
-	db       *store.DB
-	mirror   *mirror.Client
-	releases *release.Library
-	engine   *engine.Engine
-	images   *osImages
-	server   *web.Server
+	config    Config
+	version   string
+	log       *slog.Logger
+	listener  net.Listener
+	urls      []string
+	db        *store.DB
+	mirror    *mirror.Client
+	releases  *release.Library
+	engine    *engine.Engine
+	images    *osImages
+	discovery *discoveryImages
+	server    *web.Server
 }
 
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in the way; nothing stays
@@ -98,7 +101,14 @@ func (a *Appliance) newServer() error {
 		Engine: a.engine, LogUploadBytes: int64(a.config.Limits.LogUploadBytes), ManifestBytes: int64(a.config.Limits.ManifestBytes),
 		Versions: map[string]string{"landfall": a.version},
 	}
-	image.Register(a.server.Router(), &discoveryImages{engine: a.engine, bases: a.images, held: make(map[string]*heldImage)})
+	a.discovery = &discoveryImages{engine: a.engine, bases: a.images, digests: newDigests(), held: make(map[string]*heldImage)}
+	image.Register(a.server.Router(), a.discovery)
+	if err := console.Register(a.server.Router(), console.Options{
+		UI: assets.UI(), Feed: a.db, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery},
+		Draining: a.server.Draining(), Logger: a.log,
+	}); err != nil {
+		return err
+	}
 	return api.Register(a.server.Router(), service.Handlers())
 }
 
@@ -133,6 +143,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	}
 	start(a.engine.Run)
 	start(a.images.run)
+	start(a.discovery.digests.run)
 	start(a.collect)
 	start(func(ctx context.Context) error {
 		listener := a.listener

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"landfall/store"
+)
+
+// ClusterOf names the cluster that an object of the store belongs to, by its kind and key there: hosts, infra-envs and
+// events are asked for. An object of no cluster, or one that is gone, has "".
+func (e *Engine) ClusterOf(_ context.Context, kind, key string) (string, error) {
+	var id string
+	err := e.DB.View(func(tx *store.Tx) error {
+		switch kind {
+		case "hosts":
+			h, err := hostRows.Get(tx, key)
+			if err == nil && h.API.ClusterID != nil {
+				id = h.API.ClusterID.String()
+			}
+			return err
+		case "infra-envs":
+			row, err := infraEnvRows.Get(tx, key)
+			if err == nil {
+				id = row.API.ClusterID.String()
+			}
+			return err
+		case "events":
+			row, err := eventRows.Get(tx, key)
+			if err == nil && row.ClusterID != nil {
+				id = row.ClusterID.String()
+			}
+			return err
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return id, err
+}

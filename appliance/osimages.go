@@ -1,0 +1,318 @@
+package appliance
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"landfall/appliance/engine"
+	"landfall/isogen"
+	"landfall/web/api"
+	"landfall/web/image"
+	"landfall/web/problem"
+)
+
+// heldImages bounds how many images are kept made; one takes little more than its ignition config.
+const heldImages = 64
+
+// osImage is a live ISO that discovery images are made from, with its state.
+type osImage struct {
+	config  OSImage
+	base    *isogen.Base // nil until it is ready
+	state   string       // waiting, downloading, ready, bad
+	message string
+}
+
+// The states of an OS image.
+const (
+	imageWaiting     = "waiting"
+	imageDownloading = "downloading"
+	imageReady       = "ready"
+	imageBad         = "bad"
+)
+
+// osImages are the configured live ISOs. A bad one is said to be bad and harms no other.
+type osImages struct {
+	dir string
+	log *slog.Logger
+
+	mu     sync.Mutex
+	images []*osImage
+}
+
+func newOSImages(configured []OSImage, dir string, logger *slog.Logger) *osImages {
+	o := &osImages{dir: dir, log: logger}
+	for _, config := range configured {
+		image := &osImage{config: config, state: imageWaiting}
+		o.images = append(o.images, image)
+		if config.Path != "" {
+			o.open(image, config.Path)
+		} else if path := o.path(config); exists(path) {
+			o.open(image, path)
+		}
+	}
+	return o
+}
+
+// path is where an ISO from a URL is kept: by its digest, or by the digest of its URL when none is given.
+func (o *osImages) path(config OSImage) string {
+	name := config.SHA256
+	if name == "" {
+		sum := sha256.Sum256([]byte(config.URL))
+		name = "url-" + hex.EncodeToString(sum[:])
+	}
+	return filepath.Join(o.dir, name+".iso")
+}
+
+func (o *osImages) open(image *osImage, path string) {
+	base, err := isogen.Open(path)
+	if err == nil {
+		err = base.Require(rpmArchitecture(image.config.CPUArchitecture))
+		if err != nil {
+			err = errors.Join(err, base.Close())
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		image.state, image.message = imageBad, err.Error()
+		o.log.Error("An OS image can't be used.", "openshift_version", image.config.OpenshiftVersion, "path", path, "error", err)
+		return
+	}
+	image.base, image.state, image.message = base, imageReady, ""
+}
+
+// find returns the base ISO for a version and an architecture: the one configured for just that version, else one of the
+// same minor version.
+func (o *osImages) find(version, arch string) (*isogen.Base, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var found *osImage
+	var known []string
+	for _, image := range o.images {
+		known = append(known, image.config.OpenshiftVersion+" ("+image.config.CPUArchitecture+")")
+		if rpmArchitecture(image.config.CPUArchitecture) != rpmArchitecture(arch) {
+			continue
+		}
+		if image.config.OpenshiftVersion == version {
+			found = image
+			break
+		}
+		if found == nil && minor(image.config.OpenshiftVersion) == minor(version) {
+			found = image
+		}
+	}
+	switch {
+	case found == nil:
+		return nil, problem.Unavailable("%s", errNoSuchImage(version, arch, known))
+	case found.state == imageReady:
+		return found.base, nil
+	case found.state == imageBad:
+		return nil, problem.Unavailable("the OS image for OpenShift %s can't be used: %s", version, found.message)
+	}
+	return nil, problem.Unavailable("the OS image for OpenShift %s is %s %s", version, found.state, found.message)
+}
+
+// minor is a version's first two numbers.
+func minor(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+// run fetches the ISOs that are configured by URL and not there yet.
+func (o *osImages) run(ctx context.Context) error {
+	for _, image := range o.images {
+		if image.config.URL == "" || image.base != nil {
+			continue
+		}
+		if err := o.fetch(ctx, image); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			o.mu.Lock()
+			image.state, image.message = imageBad, err.Error()
+			o.mu.Unlock()
+			o.log.Error("An OS image could not be fetched.", "url", image.config.URL, "error", err)
+			continue
+		}
+		o.open(image, o.path(image.config))
+	}
+	return nil
+}
+
+// fetch downloads an ISO, going on where an earlier try ended, and gives it its name only when its digest is right.
+func (o *osImages) fetch(ctx context.Context, image *osImage) (err error) {
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return err
+	}
+	path := o.path(image.config)
+	partial, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, partial.Close()) }()
+	if err := o.download(ctx, image, partial); err != nil {
+		return fmt.Errorf("downloading %s: %w", image.config.URL, err)
+	}
+	if err := checkDigest(partial, image.config.SHA256); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", image.config.URL, err), os.Remove(path+".part"))
+	}
+	if err := partial.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(path+".part", path)
+}
+
+func (o *osImages) download(ctx context.Context, image *osImage, partial *os.File) error {
+	have, err := partial.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, image.config.URL, nil)
+	if err != nil {
+		return err
+	}
+	if have > 0 {
+		request.Header.Set("Range", "bytes="+strconv.FormatInt(have, 10)+"-")
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusPartialContent:
+	case http.StatusOK:
+		have = 0
+		if err := partial.Truncate(0); err != nil {
+			return err
+		}
+		if _, err := partial.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		return nil // it is whole
+	default:
+		return fmt.Errorf("the server answered %s", response.Status)
+	}
+	total := have + response.ContentLength
+	_, err = io.Copy(io.MultiWriter(partial, &downloadNote{images: o, image: image, done: have, total: total}), response.Body)
+	return err
+}
+
+// downloadNote writes down how far a download is.
+type downloadNote struct {
+	images      *osImages
+	image       *osImage
+	done, total int64
+}
+
+func (n *downloadNote) Write(p []byte) (int, error) {
+	n.done += int64(len(p))
+	n.images.mu.Lock()
+	defer n.images.mu.Unlock()
+	n.image.state = imageDownloading
+	if n.total > 0 {
+		n.image.message = fmt.Sprintf("(%d%% of %d MB)", n.done*100/n.total, n.total/1_000_000)
+	}
+	return len(p), nil
+}
+
+func checkDigest(file *os.File, want string) error {
+	if want == "" {
+		return nil
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
+		return fmt.Errorf("what was downloaded has sha256 %s, configured is %s; correct sha256 under os_images, or fetch the right file", got, want)
+	}
+	return nil
+}
+
+func (o *osImages) close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errs []error
+	for _, image := range o.images {
+		if image.base != nil {
+			errs = append(errs, image.base.Close())
+			image.base = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// discoveryImages makes the images of infra-envs and keeps those asked for last.
+type discoveryImages struct {
+	engine  *engine.Engine
+	bases   *osImages
+	digests *digests
+
+	mu    sync.Mutex
+	held  map[string]*heldImage // by infra-env id
+	order []string              // of held, the one asked for longest ago first
+}
+
+type heldImage struct {
+	changed time.Time // of the infra-env
+	image   *image.Image
+}
+
+// Image returns the image of an infra-env as it is now.
+func (d *discoveryImages) Image(ctx context.Context, id, _ string) (*image.Image, error) {
+	env, err := d.engine.InfraEnv(id)
+	if err != nil {
+		return nil, api.Problem(err)
+	}
+	d.mu.Lock()
+	held, ok := d.held[id]
+	d.mu.Unlock()
+	if ok && held.changed.Equal(*env.UpdatedAt) && held.image.Intact() == nil {
+		return held.image, nil
+	}
+	discovery, err := d.engine.Discovery(ctx, id)
+	if err != nil {
+		return nil, api.Problem(err)
+	}
+	base, err := d.bases.find(discovery.Version, discovery.Arch)
+	if err != nil {
+		return nil, err
+	}
+	full, err := base.Full(isogen.Payload{Ignition: discovery.Ignition})
+	if err != nil {
+		return nil, err
+	}
+	made := &image.Image{Image: full, Name: discovery.Name, Modified: discovery.Modified}
+	d.keep(id, &heldImage{changed: discovery.Modified, image: made})
+	return made, nil
+}
+
+func (d *discoveryImages) keep(id string, made *heldImage) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.held[id]; !ok {
+		d.order = append(d.order, id)
+	}
+	d.held[id] = made
+	if len(d.order) > heldImages {
+		delete(d.held, d.order[0])
+		d.order = d.order[1:]
+	}
+}
