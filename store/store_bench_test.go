@@ -32,7 +32,7 @@ func BenchmarkUpdate(b *testing.B) {
 			bare, err := bolt.Open(filepath.Join(b.TempDir(), "bare.db"), 0o600, nil)
 			require.NoError(b, err)
 			defer func() { require.NoError(b, bare.Close()) }()
-			text := strings.Repeat("x", 2000)
+			text := strings.Repeat("x", 2048)
 			ours := func(i int) error {
 				return db.Update(context.Background(), func(tx *store.Tx) error {
 					return documents.Put(tx, fmt.Sprintf("%08d", i), &document{i, text})
@@ -48,7 +48,7 @@ func BenchmarkUpdate(b *testing.B) {
 				})
 			}
 			var ourTime, theirTime time.Duration
-			const turn = 400
+			const turn = 40
 			b.ResetTimer()
 			for done := 0; done < b.N; done += turn {
 				ourTime += spread(b, writers, done, min(b.N, done+turn), ours)
