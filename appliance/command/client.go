@@ -1,0 +1,108 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/spf13/pflag"
+
+	"landfall/web/api"
+)
+
+const defaultURL = "http://127.0.0.1:8090"
+
+// client asks a running appliance over its REST API.
+type client struct {
+	url  string
+	http http.Client
+}
+
+func (c *client) addFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&c.url, "url", defaultURL, "URL of the running appliance")
+}
+
+// call sends in as JSON (nil: no body) to a path below the appliance's URL and reads the answer into out (nil: ignored;
+// *[]byte: as it is).
+func (c *client) call(ctx context.Context, method, path string, in, out any) error {
+	body := []byte(nil)
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("encode the request: %w", err)
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.url, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("--url %s can not be used: %w; expected one such as %s", c.url, err, defaultURL)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return c.unreachable(err)
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.url, err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return refusal(method, path, response.Status, answer)
+	}
+	return read(answer, out)
+}
+
+func read(answer []byte, out any) error {
+	switch target := out.(type) {
+	case nil:
+		return nil
+	case *[]byte:
+		*target = answer
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("the answer is not what the API says: %w; is there another service at this URL?", err)
+	}
+	return nil
+}
+
+func (c *client) unreachable(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("no appliance listens at %s; start one with landfall serve, or name its address with --url", c.url)
+	}
+	if cause, ok := errors.AsType[*url.Error](err); ok {
+		err = cause.Err
+	}
+	return fmt.Errorf("the appliance at %s can not be reached (%w); check --url", c.url, err)
+}
+
+// refusal reads the sentence out of an error of the API, whichever of its shapes it has.
+func refusal(method, path, status string, answer []byte) error {
+	var shape struct {
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(answer, &shape); err != nil || shape.Reason+shape.Message == "" {
+		return fmt.Errorf("the appliance answered %s to %s %s", status, method, path)
+	}
+	return errors.New(shape.Reason + shape.Message)
+}
+
+const apiPath = api.BasePath + "/v2"
+
+func (c *client) clusters(ctx context.Context) ([]*models.Cluster, error) {
+	var clusters []*models.Cluster
+	return clusters, c.call(ctx, http.MethodGet, apiPath+"/clusters", nil, &clusters)
+}
+
+func (c *client) cluster(ctx context.Context, id string) (*models.Cluster, error) {
+	cluster := new(models.Cluster)
+	return cluster, c.call(ctx, http.MethodGet, apiPath+"/clusters/"+url.PathEscape(id), nil, cluster)
+}

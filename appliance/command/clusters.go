@@ -1,0 +1,98 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/spf13/cobra"
+
+	"landfall/web/console"
+)
+
+func newClusters() *cobra.Command {
+	var asJSON bool
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "clusters",
+		Short: "List the clusters of a running appliance",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			clusters, err := appliance.clusters(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), clusters)
+			}
+			return writeClusters(cmd.OutOrStdout(), clusters)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, as the API gives it")
+	return cmd
+}
+
+func writeClusters(out io.Writer, clusters []*models.Cluster) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tNAME\tVERSION\tSTATUS\tPROGRESS")
+	for _, cluster := range clusters {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d%%\n", swag.StringValue((*string)(cluster.ID)), cluster.Name, cluster.OpenshiftVersion,
+			swag.StringValue(cluster.Status), percentage(cluster))
+	}
+	return table.Flush()
+}
+
+// percentage is how far a cluster's installation is, 0 to 100.
+func percentage(cluster *models.Cluster) int64 {
+	if cluster.Progress == nil {
+		return 0
+	}
+	return cluster.Progress.TotalPercentage
+}
+
+func newStatus() *cobra.Command {
+	var asJSON bool
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say what a running appliance is and has",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var status console.Status
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/status", nil, &status); err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), status)
+			}
+			return writeStatus(cmd.OutOrStdout(), &status)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func writeStatus(out io.Writer, status *console.Status) error {
+	fmt.Fprintf(out, "Landfall %s at %s\n\n", status.Version, status.URL)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "KIND\tVERSION\tARCHITECTURE\tSTATE")
+	for _, image := range status.OSImages {
+		fmt.Fprintf(table, "live ISO\t%s\t%s\t%s %s\n", image.OpenshiftVersion, image.CPUArchitecture, image.State, image.Message)
+	}
+	for _, release := range status.Releases {
+		fmt.Fprintf(table, "release\t%s\t%s\t%s %s\n", release.OpenshiftVersion, release.CPUArchitecture, release.State, release.Message)
+	}
+	return table.Flush()
+}
+
+func writeJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

@@ -1,0 +1,175 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance"
+	"landfall/appliance/simulate"
+)
+
+// How many times faster than real hosts the demo's are, when a person watches and when nobody does.
+const (
+	watchedSpeed   = 40
+	unwatchedSpeed = 1000
+)
+
+// demo is a rehearsal site in one process: a registry with a release, a live ISO, an appliance, and hosts.
+type demo struct {
+	listen, dataDir, kubeconfig string
+	hosts                       int
+	speed                       float64
+	exit                        bool
+	timeout                     time.Duration
+	log                         appliance.Log
+	out, errOut                 io.Writer
+}
+
+func newDemo() *cobra.Command {
+	d := &demo{log: appliance.Log{Format: "auto"}}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Rehearse an installation: an appliance with a simulated site around it",
+		Long: "Run an appliance with a simulated site around it, all in this process and over HTTP on this machine: a mirror registry\n" +
+			"with a small release payload, a live ISO, and hosts that boot the discovery ISO and are installed as a cluster.\n" +
+			"Nothing of it is OpenShift, and nothing leaves this machine.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d.out, d.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if !cmd.Flags().Changed("speed") && d.exit {
+				d.speed = unwatchedSpeed
+			}
+			if d.hosts != 1 && d.hosts < 3 || d.speed <= 0 {
+				return fmt.Errorf("--hosts is %d and --speed %g; hosts are 1 (a single node), 3 or more, and the speed is above zero", d.hosts, d.speed)
+			}
+			return d.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&d.listen, "listen", "127.0.0.1:8090", "address and port to serve HTTP on")
+	flags.StringVar(&d.dataDir, "data-dir", "", "directory of the appliance's data, which stays; default: a temporary one")
+	flags.StringVar(&d.kubeconfig, "kubeconfig", "", "file to write the new cluster's kubeconfig to; default: demo-kubeconfig with --exit, else none")
+	flags.IntVar(&d.hosts, "hosts", 3, "number of hosts; three are the control plane, the others workers; 1 is a single node")
+	flags.Float64Var(&d.speed, "speed", watchedSpeed, fmt.Sprintf("how many times faster than real hosts they are; default with --exit: %d", unwatchedSpeed))
+	flags.BoolVar(&d.exit, "exit", false, "end when the cluster is installed, or with the reason if it can not be")
+	flags.DurationVar(&d.timeout, "timeout", 10*time.Minute, "with --exit: time for the whole")
+	flags.StringVar(&d.log.Level, "log-level", "error", "least level that is logged: debug, info, warn, error")
+	return cmd
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	logger, err := newLogger(d.log, d.errOut)
+	if err != nil {
+		return err
+	}
+	folder := d.dataDir
+	if folder == "" {
+		if folder, err = os.MkdirTemp("", "landfall-demo-"); err != nil {
+			return fmt.Errorf("make a directory for the demo's data: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	}
+	if d.exit {
+		if d.kubeconfig == "" {
+			d.kubeconfig = "demo-kubeconfig"
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d.timeout, fmt.Errorf("the demo was not done after %s; see --timeout", d.timeout))
+		defer cancel()
+	}
+	site, err := newRehearsal(ctx, folder, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, site.registry.Close()) }()
+	return d.rehearse(ctx, site, logger)
+}
+
+// rehearse runs the appliance and, beside it, the installation. With --exit the end of the installation ends the
+// appliance; otherwise the person does.
+func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logger) error {
+	site.config.Listen = d.listen
+	running, err := appliance.New(ctx, site.config, logger, Version())
+	if err != nil {
+		return err
+	}
+	d.say("Landfall %s rehearses an installation; nothing of it is OpenShift.\n  page   %s\n  data   %s\n", Version(), running.LocalURL(), site.config.DataDir)
+	appCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return running.Run(appCtx) })
+	group.Go(func() error {
+		defer stop()
+		err := d.install(groupCtx, site, running.LocalURL(), logger)
+		if err != nil && d.exit {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			d.say("The rehearsal failed: %s\nThe appliance goes on; look at its page, and stop it with Ctrl-C.\n", sentence(err))
+		}
+		if !d.exit {
+			<-groupCtx.Done()
+		}
+		return nil
+	})
+	err = group.Wait()
+	if cause := context.Cause(ctx); d.exit && cause != nil && err != nil {
+		return fmt.Errorf("%w (%s)", cause, sentence(err))
+	}
+	return err
+}
+
+func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
+
+// rehearsal is what a site has before the appliance comes.
+type rehearsal struct {
+	registry *simulate.Registry
+	release  *simulate.PushedPayload
+	config   appliance.Config
+}
+
+// newRehearsal sets up a registry with a release payload and a live ISO in a folder, and a configuration that knows them.
+func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *rehearsal, err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory for the demo's data: %w; choose another one with --data-dir", err)
+	}
+	registry, err := simulate.NewRegistry(ctx, "127.0.0.1:0", logger)
+	if err != nil {
+		return nil, fmt.Errorf("start the simulated registry: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, registry.Close())
+		}
+	}()
+	release, err := simulate.PushPayload(ctx, registry.Addr, simulate.Payload{})
+	if err != nil {
+		return nil, fmt.Errorf("fill the simulated registry: %w", err)
+	}
+	iso := filepath.Join(folder, "live.iso")
+	sum, err := simulate.WriteBaseISO(iso, simulate.BaseISO{})
+	if err != nil {
+		return nil, fmt.Errorf("write the simulated live ISO: %w", err)
+	}
+	rules := filepath.Join(folder, "idms-oc-mirror.yaml")
+	if err := os.WriteFile(rules, release.IDMS, 0o600); err != nil {
+		return nil, fmt.Errorf("write the simulated mirror's rules: %w", err)
+	}
+	config := appliance.Default()
+	config.DataDir = filepath.Join(folder, "data")
+	config.OSImages = []appliance.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64", Path: iso, SHA256: sum}}
+	config.ReleaseImages = []appliance.ReleaseImage{{
+		OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true, SupportLevel: "production",
+	}}
+	config.Mirror.IDMSFiles = []string{rules}
+	return &rehearsal{registry, release, config}, nil
+}

@@ -1,0 +1,185 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance/simulate"
+)
+
+// The pull secret of the demo's cluster: the simulated registry asks for none, but the API wants one.
+const demoPullSecret = `{"auths":{"quay.io":{"auth":"ZGVtbzpkZW1v"}}}`
+
+const demoDomain = "landfall.test"
+
+// The time between two looks at the cluster.
+const lookEvery = 200 * time.Millisecond
+
+// install makes a cluster as any client of the API would, boots hosts for it, installs it and fetches its kubeconfig.
+func (d *demo) install(ctx context.Context, site *rehearsal, address string, logger *slog.Logger) error {
+	api := &client{url: address}
+	cluster, err := d.newCluster(ctx, api, site.release.Version)
+	if err != nil {
+		return err
+	}
+	env, err := newInfraEnv(ctx, api, cluster)
+	if err != nil {
+		return err
+	}
+	d.say("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address, *env.ID, d.hosts+1)
+
+	crew := &simulate.Crew{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed, Logger: logger, KeepFailed: !d.exit}
+	group, groupCtx := errgroup.WithContext(ctx)
+	crewCtx, dismiss := context.WithCancel(groupCtx)
+	defer dismiss()
+	group.Go(func() error {
+		err := crew.Run(crewCtx)
+		if crewCtx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+	group.Go(func() error {
+		err := d.watch(groupCtx, api, *cluster.ID)
+		if err != nil && d.exit {
+			dismiss()
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return d.fetchKubeconfig(ctx, api, cluster)
+}
+
+// newCluster makes the cluster "demo", or demo-2 and so on where a kept data directory has one already.
+func (d *demo) newCluster(ctx context.Context, api *client, version string) (*models.Cluster, error) {
+	known, err := api.clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := "demo"
+	for n := 2; slices.ContainsFunc(known, func(c *models.Cluster) bool { return c.Name == name }); n++ {
+		name = fmt.Sprintf("demo-%d", n)
+	}
+	params := &models.ClusterCreateParams{
+		Name: &name, BaseDNSDomain: demoDomain, OpenshiftVersion: &version, PullSecret: swag.String(demoPullSecret),
+		ControlPlaneCount: swag.Int64(int64(min(d.hosts, 3))),
+	}
+	if d.hosts > 1 {
+		network := simulate.DefaultNetwork().Masked().Addr().As4()
+		params.APIVips = []*models.APIVip{{IP: models.IP(fmt.Sprintf("%d.%d.%d.4", network[0], network[1], network[2]))}}
+		params.IngressVips = []*models.IngressVip{{IP: models.IP(fmt.Sprintf("%d.%d.%d.5", network[0], network[1], network[2]))}}
+	}
+	cluster := new(models.Cluster)
+	if err := api.call(ctx, http.MethodPost, apiPath+"/clusters", params, cluster); err != nil {
+		return nil, fmt.Errorf("create the cluster %s: %w", name, err)
+	}
+	return cluster, nil
+}
+
+func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*models.InfraEnv, error) {
+	env := new(models.InfraEnv)
+	params := &models.InfraEnvCreateParams{
+		Name: swag.String(cluster.Name + "_infra-env"), ClusterID: cluster.ID, PullSecret: swag.String(demoPullSecret),
+		OpenshiftVersion: cluster.OpenshiftVersion, ImageType: models.ImageTypeFullIso,
+	}
+	if err := api.call(ctx, http.MethodPost, apiPath+"/infra-envs", params, env); err != nil {
+		return nil, fmt.Errorf("create the infra-env of the cluster %s: %w", cluster.Name, err)
+	}
+	return env, nil
+}
+
+// watch follows the cluster until it is installed, and starts the installation when all hosts are ready for it.
+func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	line := newProgress(d.errOut)
+	defer line.end()
+	asked := false
+	for {
+		cluster, err := api.cluster(ctx, id.String())
+		if err != nil {
+			return fmt.Errorf("look at the cluster: %w", err)
+		}
+		line.show(cluster)
+		switch status := swag.StringValue(cluster.Status); {
+		case status == models.ClusterStatusInstalled:
+			return nil
+		case status == models.ClusterStatusError || status == models.ClusterStatusCancelled:
+			return fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status, swag.StringValue(cluster.StatusInfo))
+		case status == models.ClusterStatusReady && !asked && d.ready(cluster):
+			if err := api.call(ctx, http.MethodPost, clusterPath(id)+"/actions/install", nil, nil); err != nil {
+				return fmt.Errorf("start the installation: %w", err)
+			}
+			asked = true
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the cluster %s is still %s (%s): %w", cluster.Name, swag.StringValue(cluster.Status), waitingFor(cluster), ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+func clusterPath(id strfmt.UUID) string { return apiPath + "/clusters/" + url.PathEscape(id.String()) }
+
+// ready tells whether all the demo's hosts may be installed; the cluster itself is content with the control plane.
+func (d *demo) ready(cluster *models.Cluster) bool {
+	known := 0
+	for _, host := range cluster.Hosts {
+		if swag.StringValue(host.Status) == models.HostStatusKnown {
+			known++
+		}
+	}
+	return known >= d.hosts
+}
+
+// waitingFor says what a cluster that does not go on waits for.
+func waitingFor(cluster *models.Cluster) string {
+	parts := []string{swag.StringValue(cluster.StatusInfo)}
+	for _, host := range cluster.Hosts {
+		parts = append(parts, fmt.Sprintf("%s is %s: %s", host.RequestedHostname, swag.StringValue(host.Status), swag.StringValue(host.StatusInfo)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models.Cluster) error {
+	d.say("The cluster %s is installed.\n", cluster.Name)
+	var kubeconfig []byte
+	path := clusterPath(*cluster.ID) + "/downloads/credentials?file_name=kubeconfig"
+	if err := api.call(ctx, http.MethodGet, path, nil, &kubeconfig); err != nil {
+		return fmt.Errorf("download the kubeconfig: %w", err)
+	}
+	if len(kubeconfig) == 0 {
+		return errors.New("the appliance gave an empty kubeconfig")
+	}
+	if d.kubeconfig == "" {
+		return nil
+	}
+	if err := os.WriteFile(d.kubeconfig, kubeconfig, 0o600); err != nil {
+		return fmt.Errorf("write the kubeconfig: %w; choose another place with --kubeconfig", err)
+	}
+	d.say("Its kubeconfig is in %s.\n", d.kubeconfig)
+	return nil
+}
+
+// minor is the part of a version that live ISOs are chosen by: 4.20 of 4.20.8.
+func minor(version string) string {
+	major, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	return major + "." + second
+}

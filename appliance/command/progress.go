@@ -1,0 +1,78 @@
+package command
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/schollz/progressbar/v3"
+)
+
+// progress shows a cluster's way to its end: a bar on a terminal, a line for each news elsewhere.
+type progress struct {
+	out  io.Writer
+	bar  *progressbar.ProgressBar // nil where there is no terminal
+	last string
+}
+
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out}
+	if onTerminal(out) {
+		p.bar = progressbar.NewOptions(100, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
+	}
+	return p
+}
+
+func (p *progress) show(cluster *models.Cluster) {
+	percent := percentage(cluster)
+	news := fmt.Sprintf("%s: %s, %s", cluster.Name, swag.StringValue(cluster.Status), hostSummary(cluster.Hosts))
+	if p.bar != nil {
+		p.bar.Describe(news)
+		if err := p.bar.Set64(percent); err != nil {
+			p.bar = nil // the terminal went away
+		}
+		return
+	}
+	if news != p.last {
+		p.last = news
+		fmt.Fprintf(p.out, "%3d%% %s\n", percent, news)
+	}
+}
+
+// end leaves the terminal as it was.
+func (p *progress) end() {
+	if p.bar != nil {
+		if err := p.bar.Clear(); err != nil {
+			p.bar = nil
+		}
+	}
+}
+
+// hostSummary counts hosts by what they do: "2 Rebooting, 1 Joined", in the order in which they come.
+func hostSummary(hosts []*models.Host) string {
+	var order []string
+	count := map[string]int{}
+	for _, host := range hosts {
+		doing := swag.StringValue(host.Status)
+		if host.Progress != nil && host.Progress.CurrentStage != "" {
+			doing = string(host.Progress.CurrentStage)
+		}
+		if count[doing] == 0 {
+			order = append(order, doing)
+		}
+		count[doing]++
+	}
+	if len(order) == 0 {
+		return "no hosts yet"
+	}
+	text := ""
+	for i, doing := range order {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d %s", count[doing], doing)
+	}
+	return text
+}

@@ -1,0 +1,57 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance"
+)
+
+func newServe() *cobra.Command {
+	var file string
+	serve := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the appliance",
+		Long: "Run the appliance until it is interrupted: its page, its APIs and the engine that installs clusters.\n\n" +
+			"Every key of the configuration file (see config.example.yaml) is also a flag and an environment variable.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := appliance.Load(file, os.Environ(), cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return runServe(cmd, config)
+		},
+	}
+	serve.Flags().StringVar(&file, "config", os.Getenv(appliance.EnvPrefix+"CONFIG"), "configuration file (YAML), also $LANDFALL_CONFIG")
+	appliance.AddFlags(serve.Flags())
+	return serve
+}
+
+func runServe(cmd *cobra.Command, config appliance.Config) error {
+	logger, err := newLogger(config.Log, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	running, err := appliance.New(cmd.Context(), config, logger, Version())
+	if err != nil {
+		return err
+	}
+	announce(cmd.OutOrStdout(), config, running.URLs())
+	return running.Run(cmd.Context())
+}
+
+func announce(out io.Writer, config appliance.Config, urls []string) {
+	fmt.Fprintf(out, "Landfall %s\n  page and API   %s\n", Version(), urls[0])
+	if len(urls) > 1 {
+		fmt.Fprintf(out, "  also at        %s\n", strings.Join(urls[1:], " "))
+	}
+	if len(config.URL) == 0 {
+		fmt.Fprintf(out, "  hosts are told %s; set url if they reach this machine under another one\n", urls[0])
+	}
+	fmt.Fprintf(out, "  data           %s\n", config.DataDir)
+}

@@ -1,0 +1,74 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance"
+	"landfall/appliance/simulate"
+)
+
+func newSimulate() *cobra.Command {
+	cmd := &cobra.Command{Use: "simulate", Short: "Play what a site has: hosts"}
+	group(cmd, newSimulateHosts())
+	return cmd
+}
+
+func newSimulateHosts() *cobra.Command {
+	var faults, level string
+	target := &client{}
+	crew := &simulate.Crew{}
+	cmd := &cobra.Command{
+		Use:   "hosts --infra-env ID",
+		Short: "Boot simulated hosts from an infra-env's discovery ISO",
+		Long: "Boot simulated hosts: they download the discovery ISO of an infra-env, read its configuration, and speak the agent's, the\n" +
+			"installer's and the controller's protocol until their cluster is installed. The command ends when all hosts are done.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if crew.Faults, err = simulate.ParseFaults(faults); err != nil {
+				return fmt.Errorf("--faults: %w", err)
+			}
+			if crew.Count < 1 || crew.Speed <= 0 {
+				return fmt.Errorf("--count and --speed are %d and %g; both must be above zero", crew.Count, crew.Speed)
+			}
+			if crew.Logger, err = newLogger(appliance.Log{Format: "auto", Level: level}, cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			crew.URL = target.url
+			crew.Observer = hostTeller(cmd.OutOrStdout())
+			return stoppedQuietly(cmd.Context(), crew.Run(cmd.Context()))
+		},
+	}
+	target.addFlag(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&crew.InfraEnvID, "infra-env", "", "id of the infra-env whose ISO the hosts boot")
+	flags.IntVar(&crew.Count, "count", 1, "number of hosts")
+	flags.IntVar(&crew.First, "first", 1, "number of the first host; a later crew of the same infra-env begins after the last")
+	flags.Uint64Var(&crew.Seed, "seed", 0, "another seed gives other machines; the same gives the same ones")
+	flags.Float64Var(&crew.Speed, "speed", 20, "how many times faster than real hosts they are")
+	flags.StringVar(&faults, "faults", "", "what goes wrong, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringVar(&level, "log-level", "warn", "least level that is logged: debug, info, warn, error")
+	cobra.CheckErr(cmd.MarkFlagRequired("infra-env"))
+	return cmd
+}
+
+// hostTeller returns a crew's observer that writes a line for each event but the steps, which are many.
+func hostTeller(out io.Writer) func(simulate.Event) {
+	return func(event simulate.Event) {
+		if event.Kind != simulate.EventStep {
+			fmt.Fprintln(out, event.Time.Format(time.TimeOnly), event.Hostname, event.Kind, event.Stage, event.Info)
+		}
+	}
+}
+
+// stoppedQuietly forgets the error of a command that the person stopped.
+func stoppedQuietly(ctx context.Context, err error) error {
+	if interrupted(ctx, err) {
+		return nil
+	}
+	return err
+}
