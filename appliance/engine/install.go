@@ -7,10 +7,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/google/uuid"
@@ -18,7 +16,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/engine/inventory"
-	"landfall/store"
 )
 
 // Shares of the three phases in a cluster's total progress, in percent (the Assisted Installer's).
@@ -526,182 +523,6 @@ func addCertificate(kubeconfig []byte, certificate string) ([]byte, error) {
 		cluster["certificate-authority-data"] = joined
 	}
 	return yaml.Marshal(config)
-}
-
-// OpenFile opens a generated file of a cluster for reading; the caller closes it.
-func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
-	if _, err := e.clusterRow(id); err != nil {
-		return nil, store.FileInfo{}, err
-	}
-	file, info, err := installerFiles.Open(e.DB, id+"/"+name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, info, notFound("Cluster %s has no file %q (yet).", id, name)
-	}
-	return file, info, err
-}
-
-func (e *Engine) readFile(id, name string) ([]byte, error) {
-	file, _, err := e.OpenFile(id, name)
-	if err != nil {
-		return nil, err
-	}
-	content, err := io.ReadAll(file)
-	return content, errors.Join(err, file.Close())
-}
-
-// removeFiles deletes all files of a cluster; removeGenerated those that its installation made.
-func (c *change) removeFiles(id string) error {
-	return c.removeFilesIf(id, func(string) bool { return true })
-}
-
-func (c *change) removeGenerated(id string) error {
-	return c.removeFilesIf(id, func(name string) bool { return !strings.Contains(name, "/") })
-}
-
-func (c *change) removeFilesIf(id string, chosen func(name string) bool) error {
-	var keys []string
-	err := installerFiles.Keys(c.tx, id+"/", func(key string) error {
-		if chosen(strings.TrimPrefix(key, id+"/")) {
-			keys = append(keys, key)
-		}
-		return nil
-	})
-	for _, key := range keys {
-		err = errors.Join(err, installerFiles.Delete(c.tx, key))
-	}
-	return err
-}
-
-// PutFile keeps a file of a cluster that came from outside: logs and manifests, under a folder.
-func (e *Engine) PutFile(ctx context.Context, id, name string, content io.Reader) error {
-	staged, err := e.DB.Stage(ctx, content)
-	if err != nil {
-		return err
-	}
-	return e.update(ctx, func(c *change) error {
-		if _, err := c.cluster(id); err != nil {
-			return err
-		}
-		return installerFiles.Put(c.tx, id+"/"+name, staged, c.now)
-	})
-}
-
-// HostLogs and ControllerLogs keep logs that were collected and note when.
-func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
-	if err := e.PutFile(ctx, clusterID, "logs/"+hostID+".tar.gz", content); err != nil {
-		return err
-	}
-	return e.update(ctx, func(c *change) error {
-		hosts, err := c.hostsOf(clusterID)
-		if err != nil {
-			return err
-		}
-		for _, h := range hosts {
-			if h.API.ID.String() != hostID {
-				continue
-			}
-			h.API.LogsCollectedAt, h.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
-			c.saveHost(h)
-			return c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.", c.hostName(h))
-		}
-		return notFound("Cluster %s has no host %s.", clusterID, hostID)
-	})
-}
-
-// ControllerLogs keeps the logs of the controller in the cluster.
-func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
-	if err := e.PutFile(ctx, id, "logs/controller.tar.gz", content); err != nil {
-		return err
-	}
-	return e.update(ctx, func(c *change) error {
-		row, err := c.cluster(id)
-		if err != nil {
-			return err
-		}
-		row.API.ControllerLogsCollectedAt, row.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
-		c.saveCluster(row)
-		return c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo, "Cluster %s: the controller's logs were collected.", row.API.Name)
-	})
-}
-
-// LogsProgress notes how far a collection of logs is; an empty host id means the controller's.
-func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string, state models.LogsState) error {
-	return e.update(ctx, func(c *change) error {
-		if hostID == "" {
-			row, err := c.cluster(clusterID)
-			if err != nil {
-				return err
-			}
-			if recordedZero(row.API.ControllerLogsStartedAt) {
-				row.API.ControllerLogsStartedAt = c.dateTime()
-			}
-			row.API.LogsInfo = state
-			c.saveCluster(row)
-			return nil
-		}
-		h, err := c.hostIn(infraEnvID, hostID)
-		if err != nil {
-			return err
-		}
-		if recordedZero(h.API.LogsStartedAt) {
-			h.API.LogsStartedAt = c.dateTime()
-		}
-		h.API.LogsInfo = state
-		c.saveHost(h)
-		return nil
-	})
-}
-
-func recordedZero(at strfmt.DateTime) bool { return time.Time(at).Unix() <= 0 }
-
-// FileNames lists a cluster's files below a folder, such as "logs/".
-func (e *Engine) FileNames(id, folder string) ([]string, error) {
-	if _, err := e.clusterRow(id); err != nil {
-		return nil, err
-	}
-	var names []string
-	err := e.DB.View(func(tx *store.Tx) error {
-		return installerFiles.Keys(tx, id+"/"+folder, func(key string) error {
-			names = append(names, strings.TrimPrefix(key, id+"/"))
-			return nil
-		})
-	})
-	return names, err
-}
-
-// PutManifest keeps a manifest that the cluster's installation gets on top of its own; folder is manifests or openshift.
-func (e *Engine) PutManifest(ctx context.Context, id, folder, name string, content []byte) error {
-	staged, err := e.DB.Stage(ctx, bytes.NewReader(content))
-	if err != nil {
-		return err
-	}
-	return e.update(ctx, func(c *change) error {
-		if err := c.beforeInstallation(id, "manifests can only be added before the installation"); err != nil {
-			return err
-		}
-		return installerFiles.Put(c.tx, id+"/"+manifestFolder+folder+"/"+name, staged, c.now)
-	})
-}
-
-// DeleteManifest takes a manifest away again; one that is not there is no error.
-func (e *Engine) DeleteManifest(ctx context.Context, id, folder, name string) error {
-	return e.update(ctx, func(c *change) error {
-		if err := c.beforeInstallation(id, "manifests can only be deleted before the installation"); err != nil {
-			return err
-		}
-		return installerFiles.Delete(c.tx, id+"/"+manifestFolder+folder+"/"+name)
-	})
-}
-
-func (c *change) beforeInstallation(id, otherwise string) error {
-	row, err := c.cluster(id)
-	if err != nil {
-		return err
-	}
-	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
-		return conflict("Cluster %s is %s; %s.", row.API.Name, *row.API.Status, otherwise)
-	}
-	return nil
 }
 
 // InstallConfig renders the install-config that the cluster's installation would get now.

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"landfall/store"
+)
+
+// The files of a cluster lie under its id: those that its installation generated at the top, logs and manifests in
+// folders of their own.
+
+// OpenFile opens a generated file of a cluster for reading; the caller closes it.
+func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
+	if _, err := e.clusterRow(id); err != nil {
+		return nil, store.FileInfo{}, err
+	}
+	file, info, err := installerFiles.Open(e.DB, id+"/"+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, info, notFound("Cluster %s has no file %q (yet).", id, name)
+	}
+	return file, info, err
+}
+
+func (e *Engine) readFile(id, name string) ([]byte, error) {
+	file, _, err := e.OpenFile(id, name)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(file)
+	return content, errors.Join(err, file.Close())
+}
+
+// removeFiles deletes all files of a cluster; removeGenerated those that its installation made.
+func (c *change) removeFiles(id string) error {
+	return c.removeFilesIf(id, func(string) bool { return true })
+}
+
+func (c *change) removeGenerated(id string) error {
+	return c.removeFilesIf(id, func(name string) bool { return !strings.Contains(name, "/") })
+}
+
+func (c *change) removeFilesIf(id string, chosen func(name string) bool) error {
+	var keys []string
+	err := installerFiles.Keys(c.tx, id+"/", func(key string) error {
+		if chosen(strings.TrimPrefix(key, id+"/")) {
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	for _, key := range keys {
+		err = errors.Join(err, installerFiles.Delete(c.tx, key))
+	}
+	return err
+}
+
+// PutFile keeps a file of a cluster that came from outside: logs and manifests, under a folder.
+func (e *Engine) PutFile(ctx context.Context, id, name string, content io.Reader) error {
+	staged, err := e.DB.Stage(ctx, content)
+	if err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		if _, err := c.cluster(id); err != nil {
+			return err
+		}
+		return installerFiles.Put(c.tx, id+"/"+name, staged, c.now)
+	})
+}
+
+// FileNames lists a cluster's files below a folder, such as "logs/".
+func (e *Engine) FileNames(id, folder string) ([]string, error) {
+	if _, err := e.clusterRow(id); err != nil {
+		return nil, err
+	}
+	var names []string
+	err := e.DB.View(func(tx *store.Tx) error {
+		return installerFiles.Keys(tx, id+"/"+folder, func(key string) error {
+			names = append(names, strings.TrimPrefix(key, id+"/"))
+			return nil
+		})
+	})
+	return names, err
+}
+
+// PutManifest keeps a manifest that the cluster's installation gets on top of its own; folder is manifests or openshift.
+func (e *Engine) PutManifest(ctx context.Context, id, folder, name string, content []byte) error {
+	staged, err := e.DB.Stage(ctx, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		if err := c.beforeInstallation(id, "manifests can only be added before the installation"); err != nil {
+			return err
+		}
+		return installerFiles.Put(c.tx, id+"/"+manifestFolder+folder+"/"+name, staged, c.now)
+	})
+}
+
+// DeleteManifest takes a manifest away again; one that is not there is no error.
+func (e *Engine) DeleteManifest(ctx context.Context, id, folder, name string) error {
+	return e.update(ctx, func(c *change) error {
+		if err := c.beforeInstallation(id, "manifests can only be deleted before the installation"); err != nil {
+			return err
+		}
+		return installerFiles.Delete(c.tx, id+"/"+manifestFolder+folder+"/"+name)
+	})
+}
+
+func (c *change) beforeInstallation(id, otherwise string) error {
+	row, err := c.cluster(id)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
+		return conflict("Cluster %s is %s; %s.", row.API.Name, *row.API.Status, otherwise)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+)
+
+// HostLogs keeps the logs of a host and notes when they were collected.
+func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
+	if err := e.PutFile(ctx, clusterID, "logs/"+hostID+".tar.gz", content); err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		hosts, err := c.hostsOf(clusterID)
+		if err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if h.API.ID.String() != hostID {
+				continue
+			}
+			h.API.LogsCollectedAt, h.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
+			c.saveHost(h)
+			return c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.", c.hostName(h))
+		}
+		return notFound("Cluster %s has no host %s.", clusterID, hostID)
+	})
+}
+
+// ControllerLogs keeps the logs of the controller in the cluster.
+func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
+	if err := e.PutFile(ctx, id, "logs/controller.tar.gz", content); err != nil {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		row.API.ControllerLogsCollectedAt, row.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
+		c.saveCluster(row)
+		return c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo, "Cluster %s: the controller's logs were collected.", row.API.Name)
+	})
+}
+
+// LogsProgress notes how far a collection of logs is; an empty host id means the controller's.
+func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string, state models.LogsState) error {
+	return e.update(ctx, func(c *change) error {
+		if hostID == "" {
+			row, err := c.cluster(clusterID)
+			if err != nil {
+				return err
+			}
+			if recordedZero(row.API.ControllerLogsStartedAt) {
+				row.API.ControllerLogsStartedAt = c.dateTime()
+			}
+			row.API.LogsInfo = state
+			c.saveCluster(row)
+			return nil
+		}
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if recordedZero(h.API.LogsStartedAt) {
+			h.API.LogsStartedAt = c.dateTime()
+		}
+		h.API.LogsInfo = state
+		c.saveHost(h)
+		return nil
+	})
+}
+
+func recordedZero(at strfmt.DateTime) bool { return time.Time(at).Unix() <= 0 }
