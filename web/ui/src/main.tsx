@@ -5,10 +5,12 @@ import { createRoot } from 'react-dom/client';
 import { App } from './App';
 import './i18n';
 import { guardLinks } from './offline/links';
+import { provideClipboard } from './shell/clipboard';
 import { applyTheme, preferredTheme } from './shell/theme';
 
 applyTheme(preferredTheme());
 guardLinks(window);
+provideClipboard(window);
 
 const root = document.getElementById('root');
 if (!root) {

@@ -4,7 +4,7 @@
 //   node e2e/mock/server.mjs [port]        then open the address it prints
 //   curl -X POST :port/mock/hosts?count=3  lets hosts appear in the newest infra-env
 
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
@@ -12,6 +12,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { clusterOf, hostOf, infraEnvOf, judge, stages } from './objects.mjs';
 
 const assets = fileURLToPath(new URL('../../../../assets/ui', import.meta.url));
+/** What is downloaded as a discovery ISO. */
+const image = Buffer.alloc(3 * 1024 ** 2, 'mock');
 const types = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript',
@@ -293,13 +295,22 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
         ],
         releases: [{ openshift_version: '4.20.4', cpu_architecture: 'x86_64' }],
       });
+    } else if (url.pathname.startsWith('/images/')) {
+      response.writeHead(200, {
+        'Content-Type': 'application/x-iso9660-image',
+        'Content-Disposition': 'attachment; filename="discovery-mock.iso"',
+      });
+      response.end(image);
     } else if (url.pathname.startsWith('/api/landfall/v1/infra-envs/')) {
       const id = url.pathname.split('/')[5];
       send(200, {
         url: `http://127.0.0.1:${String(server.address().port)}/images/${id}/full.iso`,
         file_name: 'discovery-mock.iso',
-        size_bytes: 1_288_490_189,
-        sha256: requests.filter((one) => one.includes('/image ')).length > 2 ? 'ab'.repeat(32) : '',
+        size_bytes: image.length,
+        sha256:
+          requests.filter((one) => one.includes('/image ')).length > 2
+            ? createHash('sha256').update(image).digest('hex')
+            : '',
         etag: '"mock"',
         type: state.infraEnvs.get(id)?.type ?? '',
       });

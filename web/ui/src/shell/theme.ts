@@ -12,6 +12,10 @@ export const preferredTheme = (): Theme => {
   return window.matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 };
 
+/** The theme that the page is shown in. */
+export const shownTheme = (): Theme =>
+  document.documentElement.classList.contains(darkClass) ? 'dark' : 'light';
+
 /** Shows the page in that theme. */
 export const applyTheme = (theme: Theme): void => {
   document.documentElement.classList.toggle(darkClass, theme === 'dark');

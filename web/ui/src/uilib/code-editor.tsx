@@ -1,6 +1,7 @@
 import { Bullseye, Spinner } from '@patternfly/react-core';
 import type { CodeEditorProps } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditor';
 import { Suspense, lazy } from 'react';
+import { shownTheme } from '../shell/theme';
 
 export { CodeEditorControl } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditorControl';
 export type { CodeEditorProps };
@@ -22,6 +23,6 @@ export const CodeEditor = (props: Omit<CodeEditorProps, 'ref'>) => (
       </Bullseye>
     }
   >
-    <Editor {...props} />
+    <Editor isDarkTheme={shownTheme() === 'dark'} {...props} />
   </Suspense>
 );

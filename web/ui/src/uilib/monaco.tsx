@@ -1,4 +1,5 @@
 import { CodeEditor } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditor';
+import 'monaco-editor/esm/vs/base/browser/ui/codicons/codiconStyles';
 import 'monaco-editor/esm/vs/basic-languages/yaml/yaml.contribution';
 import 'monaco-editor/esm/vs/editor/contrib/bracketMatching/browser/bracketMatching';
 import 'monaco-editor/esm/vs/editor/contrib/clipboard/browser/clipboard';

@@ -1,0 +1,59 @@
+// Debian's Chromium with a page that remembers what must not happen: requests to another origin and uncaught errors.
+// CHROMIUM names another browser; SCREENSHOTS another folder for the pictures.
+
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const pictures = process.env.SCREENSHOTS ?? fileURLToPath(new URL('../../../screenshots', import.meta.url));
+
+/** Opens a page for the site at that address. */
+export const openBrowser = async (siteUrl) => {
+  await mkdir(pictures, { recursive: true });
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: [
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 1000 } });
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: siteUrl });
+  context.setDefaultTimeout(20_000);
+  const foreign = [];
+  const errors = [];
+  context.on('request', (request) => {
+    const { origin, protocol } = new URL(request.url());
+    if (origin !== siteUrl && protocol !== 'data:' && protocol !== 'blob:') {
+      foreign.push(`${request.method()} ${request.url()}`);
+    }
+  });
+  context.on('weberror', (error) => {
+    errors.push(error.error().stack ?? String(error.error()));
+  });
+  context.on('console', (message) => {
+    if (/Content Security Policy/i.test(message.text())) {
+      errors.push(message.text());
+    }
+  });
+  const page = await context.newPage();
+  let count = 0;
+  return {
+    page,
+    foreign,
+    errors,
+    /** Keeps a picture of the page. */
+    picture: async (name) => {
+      count += 1;
+      await page.screenshot({ path: join(pictures, `${String(count).padStart(2, '0')}-${name}.png`) });
+    },
+    close: () => browser.close(),
+  };
+};

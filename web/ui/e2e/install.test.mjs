@@ -1,0 +1,165 @@
+// The main job as a person does it: from the wizard to the installed cluster's kubeconfig, in a real browser, against
+// the built binary and simulated hosts. Each test goes on where the one before it stopped.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, it } from 'node:test';
+import { openBrowser } from './browser.mjs';
+import { startSite } from './site.mjs';
+
+const minute = 60_000;
+const clusterName = 'harbour';
+const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
+
+describe('a person at the browser', { timeout: 8 * minute }, () => {
+  let site;
+  let browser;
+  let page;
+  let failed = false;
+
+  /** A step that keeps a picture, also of how it failed, and is left out once one has failed. */
+  const step = (name, act) => {
+    it(name, async (context) => {
+      assert.ok(!failed, 'an earlier step failed');
+      const picture = name.replaceAll(/[^a-z]+/gi, '-').slice(0, 60);
+      try {
+        await act();
+        await browser.picture(picture);
+      } catch (error) {
+        failed = true;
+        await browser.picture(`FAILED-${picture}`);
+        context.diagnostic(site.output());
+        throw error;
+      }
+    });
+  };
+
+  const next = async () => {
+    await page.getByRole('button', { name: 'Next', exact: true }).click();
+  };
+  const heading = (name) => page.getByRole('heading', { name, exact: true });
+  const clusterId = () => new URL(page.url()).pathname.split('/')[3];
+  const infraEnvId = async () => (await site.get(`/v2/infra-envs?cluster_id=${clusterId()}`))[0].id;
+
+  before(async () => {
+    site = await startSite();
+    browser = await openBrowser(site.url);
+    page = browser.page;
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.end();
+  });
+
+  step('sees the list of clusters', async () => {
+    await page.goto(site.url);
+    await page.waitForURL('**/assisted-installer/clusters');
+    assert.equal(await page.title(), 'Landfall');
+    await page.getByRole('button', { name: /create new cluster/i }).or(page.getByRole('button', { name: /create cluster/i })).first().waitFor();
+  });
+
+  step('reads what the appliance says about itself', async () => {
+    await page.getByTestId('status').click();
+    await page.getByTestId('status-facts').getByText('x86_64').first().waitFor();
+  });
+
+  step('describes a cluster in the wizard', async () => {
+    await page.goto(`${site.url}/assisted-installer/clusters/~new`);
+    await page.getByRole('textbox', { name: 'Cluster name' }).fill(clusterName);
+    await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
+    await page.getByRole('textbox', { name: 'Pull secret' }).fill(pullSecret);
+    await next();
+    await heading('Operators').waitFor();
+  });
+
+  step('sees the ISO with its size and digest and downloads exactly that', async () => {
+    await next();
+    await heading('Host discovery').waitFor();
+    await page.getByRole('button', { name: 'Add hosts' }).click();
+    await page.getByRole('button', { name: 'Generate Discovery ISO' }).click();
+    await page.getByTestId('iso-sha256').waitFor({ timeout: minute });
+    const digest = (await page.getByTestId('iso-sha256').innerText()).match(/[0-9a-f]{64}/)?.[0];
+    const size = Number((await page.getByTestId('iso-size').innerText()).match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', ''));
+    const [download] = await Promise.all([
+      page.waitForEvent('download', { timeout: minute }),
+      page.getByTestId('download-iso-btn').click(),
+    ]);
+    const image = await readFile(await download.path());
+    assert.match(download.suggestedFilename(), /\.iso$/);
+    assert.equal(image.length, size);
+    assert.equal(createHash('sha256').update(image).digest('hex'), digest);
+  });
+
+  step('sees hosts appear by themselves and become ready', async () => {
+    await page.getByTestId('close-iso-btn').click();
+    site.bootHosts(await infraEnvId(), 3);
+    await page.getByRole('button', { name: 'Ready', exact: true }).nth(2).waitFor({ timeout: 2 * minute });
+  });
+
+  step('finds the same page after a reload', async () => {
+    await page.reload();
+    await heading('Host discovery').waitFor();
+    await page.getByRole('button', { name: 'Ready', exact: true }).nth(2).waitFor();
+  });
+
+  step('gives the networks and addresses', async () => {
+    await next();
+    await heading('Storage').waitFor();
+    await next();
+    await heading('Networking').waitFor();
+    const { host_networks: networks } = await site.get(`/v2/clusters/${clusterId()}`);
+    const [net] = networks[0].cidr.split(/\.\d+\//);
+    await page.getByRole('textbox', { name: /API IP/ }).fill(`${net}.200`);
+    await page.getByRole('textbox', { name: /Ingress IP/ }).fill(`${net}.201`);
+    await page.keyboard.press('Tab');
+    await page.getByRole('button', { name: 'Next', exact: true, disabled: false }).waitFor({ timeout: 2 * minute });
+  });
+
+  step('reviews and installs', async () => {
+    await next();
+    await heading('Review and create').waitFor();
+    await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).click({ timeout: minute });
+    await heading('Installation progress').waitFor({ timeout: minute });
+  });
+
+  step('reads the events while they happen', async () => {
+    await page.getByRole('button', { name: 'View cluster events' }).click();
+    await page.getByRole('dialog').getByRole('row').nth(1).waitFor();
+  });
+
+  step('sees the installation finish', async () => {
+    await page.getByTestId('close-events-modal').click();
+    await page.getByText('Installation completed successfully').waitFor({ timeout: 3 * minute });
+  });
+
+  step('takes the kubeconfig, the password and the address of the console', async () => {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download kubeconfig' }).click(),
+    ]);
+    assert.match(await readFile(await download.path(), 'utf8'), /^kind: Config$/m);
+    const credentials = await site.get(`/v2/clusters/${clusterId()}/credentials`);
+    await page.getByText(credentials.console_url).first().waitFor();
+    await page.getByRole('button', { name: 'Copy to clipboard' }).last().click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), credentials.password);
+  });
+
+  step('is told when the appliance is away, and finds everything when it is back', async () => {
+    await site.stop();
+    await page.getByTestId('away').waitFor();
+    await browser.picture('the-appliance-is-away');
+    await site.start();
+    await page.getByTestId('away').waitFor({ state: 'hidden', timeout: minute });
+    await page.reload();
+    await page.getByText('Installation completed successfully').waitFor();
+  });
+
+  it('never asked another origin for anything', () => {
+    assert.deepEqual(browser.foreign, []);
+  });
+
+  it('met no error that was not handled', () => {
+    assert.deepEqual(browser.errors, []);
+  });
+});

@@ -1,0 +1,108 @@
+// A rehearsal site for the tests: the built binary's `demo` on a free port, and simulated hosts by its `simulate hosts`.
+// LANDFALL_BIN names the binary; without it, bin/landfall of this checkout.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const binary =
+  process.env.LANDFALL_BIN ?? fileURLToPath(new URL('../../../bin/landfall', import.meta.url));
+
+const readyWithin = 60_000;
+const stoppedWithin = 15_000;
+
+/** Starts a site; it ends with `end`, which also removes its data. */
+export const startSite = async () => {
+  const data = await mkdtemp(join(tmpdir(), 'landfall-e2e-'));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${String(port)}`;
+  const crews = [];
+  let appliance;
+
+  const start = async () => {
+    appliance = run('demo', '--listen', `127.0.0.1:${String(port)}`, '--data-dir', data);
+    const deadline = Date.now() + readyWithin;
+    while (!(await answers(`${url}/api/landfall/v1/status`))) {
+      if (appliance.child.exitCode !== null || Date.now() > deadline) {
+        throw new Error(`the appliance did not come up at ${url}:\n${appliance.output()}`);
+      }
+      await wait(100);
+    }
+  };
+  const stop = () => finish(appliance);
+
+  await start();
+  return {
+    url,
+    start,
+    stop,
+    /** Asks the API as a script would. */
+    get: async (path) => {
+      const response = await fetch(`${url}/api/assisted-install${path}`);
+      if (!response.ok) {
+        throw new Error(`GET ${path}: ${String(response.status)} ${await response.text()}`);
+      }
+      return response.json();
+    },
+    /** Boots simulated hosts from an infra-env's ISO. */
+    bootHosts: (infraEnvId, count) => {
+      crews.push(run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--count', String(count), '--speed', '100'));
+    },
+    /** What the appliance and the hosts have written, for a failed test. */
+    output: () => [appliance, ...crews].map((program) => program.output()).join('\n'),
+    end: async () => {
+      await Promise.all(crews.map(finish));
+      await stop();
+      await rm(data, { recursive: true, force: true });
+    },
+  };
+};
+
+const run = (...args) => {
+  const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  let written = `$ landfall ${args.join(' ')}\n`;
+  const keep = (part) => {
+    written = (written + String(part)).slice(-20_000);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  child.on('error', (error) => {
+    keep(`${binary}: ${error.message}`);
+  });
+  return { child, output: () => written };
+};
+
+const finish = async ({ child }) => {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) {
+    return;
+  }
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  const killer = setTimeout(() => child.kill('SIGKILL'), stoppedWithin);
+  await ended;
+  clearTimeout(killer);
+};
+
+const answers = async (url) => {
+  try {
+    const response = await fetch(url);
+    await response.arrayBuffer();
+    return response.ok;
+  } catch {
+    return false;
+  }
+};
+
+const freePort = async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+};
