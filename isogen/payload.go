@@ -84,7 +84,7 @@ func (p Payload) members() ([]File, error) {
 	taken := map[string]bool{configPath: true}
 	for _, f := range files {
 		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsRune(f.Path, 0) {
-			return nil, fmt.Errorf("the payload's file %q needs a path relative to the root, without . and ..", f.Path)
+			return nil, fmt.Errorf("the payload's file %q needs a path relative to the root, without dots as names", f.Path)
 		}
 		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
 			if taken[dir] {
