@@ -17,6 +17,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/mirror"
 )
 
 // fruitlessAttempts is how often in a row a download may bring no byte before it is given up.
@@ -45,11 +47,11 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 // download brings a blob whole and verified into the cache and gives its path. It goes on where an earlier attempt, of this
 // process or another, stopped, if the registry serves ranges. progress is told how much of the blob is there, in bytes.
-func (l *Library) download(ctx context.Context, served Served, secret authn.Keychain, blob v1.Descriptor, progress func(int64)) (string, error) {
+func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret authn.Keychain, blob v1.Descriptor, progress func(int64)) (string, error) {
 	if blob.Digest.Algorithm != "sha256" {
 		return "", fmt.Errorf("blob %s: digests of algorithm %s are not understood", blob.Digest, blob.Digest.Algorithm)
 	}
-	client, err := blobClient(ctx, served, secret)
+	client, err := blobClient(ctx, served, l.mirror.Transport(served), secret)
 	if err != nil {
 		return "", fmt.Errorf("speak with %s: %w", served.Ref.Context().RegistryStr(), err)
 	}
@@ -68,13 +70,16 @@ func (l *Library) download(ctx context.Context, served Served, secret authn.Keyc
 	return path, nil
 }
 
-func blobClient(ctx context.Context, served Served, secret authn.Keychain) (*http.Client, error) {
-	repository := served.Ref.Context()
-	auth, err := authn.Resolve(ctx, secret, repository)
-	if err != nil {
-		return nil, err
+// blobClient speaks with the endpoint's registry as the secret's user.
+func blobClient(ctx context.Context, served mirror.Endpoint, base http.RoundTripper, secret authn.Keychain) (*http.Client, error) {
+	repository, auth := served.Ref.Context(), authn.Anonymous
+	if secret != nil {
+		var err error
+		if auth, err = authn.Resolve(ctx, secret, repository); err != nil {
+			return nil, err
+		}
 	}
-	rt, err := transport.NewWithContext(ctx, repository.Registry, auth, served.Transport, []string{repository.Scope(transport.PullScope)})
+	rt, err := transport.NewWithContext(ctx, repository.Registry, auth, base, []string{repository.Scope(transport.PullScope)})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func blobClient(ctx context.Context, served Served, secret authn.Keychain) (*htt
 
 type blobDownload struct {
 	client   *http.Client
-	served   Served
+	served   mirror.Endpoint
 	blob     v1.Descriptor
 	progress func(int64)
 	resumed  bool // the file held something before

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"landfall/appliance/mirror"
 )
 
 // maxLinks bounds how many links are followed to a file in an image.
@@ -200,7 +202,7 @@ func (l *Library) obtain(ctx context.Context, key string, p *Payload, from sourc
 	if inst, err := l.cached(key); err != nil || inst != nil {
 		return inst, err
 	}
-	desc, served, err := l.registry.Get(ctx, spec, secret)
+	desc, served, err := l.mirror.Get(ctx, spec, secret)
 	if err != nil {
 		return nil, fmt.Errorf("read image %q of the release: %w", from.tag, err)
 	}
@@ -280,7 +282,7 @@ func writeSynced(path string, data []byte) error {
 // extraction finds one file in an image, fetching layers from the last one down and no more of them than it needs.
 type extraction struct {
 	library  *Library
-	served   Served
+	served   mirror.Endpoint
 	secret   authn.Keychain
 	layers   []v1.Descriptor
 	progress func(done, total int64)

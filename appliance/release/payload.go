@@ -94,23 +94,25 @@ func (e *ArchitectureError) Error() string {
 
 type payloadKey struct{ digest, arch string }
 
-// Payload reads the release that pullSpec names for the architecture (x86_64, or as Go spells it, amd64; "" takes a
-// single-architecture release as it is). A release that was read before is answered from memory, without the registry when pullSpec
+// Payload reads the release that pullSpec names for the architecture (x86_64, or as Go spells it, amd64; "" or multi
+// takes what the release has, x86_64 before others). A release that was read before is answered from memory, without the registry when pullSpec
 // has a digest. Errors: *NotReleaseError, *ArchitectureError, and the registry's own.
 func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*Payload, error) {
 	ref, err := name.ParseReference(pullSpec)
 	if err != nil {
 		return nil, fmt.Errorf("release image %q is not a pull spec: %w", pullSpec, err)
 	}
-	arch = rpmArchitecture(arch)
+	if arch = rpmArchitecture(arch); arch == "multi" {
+		arch = ""
+	}
 	if digest, ok := ref.(name.Digest); ok {
 		if p := l.knownPayload(payloadKey{digest.DigestStr(), arch}, pullSpec); p != nil {
 			return p, nil
 		}
 	}
-	desc, served, err := l.registry.Get(ctx, pullSpec, secret)
+	desc, served, err := l.mirror.Get(ctx, pullSpec, secret)
 	if err != nil {
-		return nil, fmt.Errorf("read release %s: %w", pullSpec, err)
+		return nil, fmt.Errorf("read the release: %w", err)
 	}
 	key := payloadKey{desc.Digest.String(), arch}
 	if p := l.knownPayload(key, pullSpec); p != nil {

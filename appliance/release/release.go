@@ -10,36 +10,22 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/mirror"
 )
 
 // DefaultCommandTimeout bounds one run of openshift-install. The real program needs seconds; the rest is for slow disks.
 const DefaultCommandTimeout = 10 * time.Minute
 
-// Registry is what a Library asks of the site's registries. Mirror rules, trust and the order of endpoints are its concern.
-type Registry interface {
-	// Get fetches the manifest or list that ref names from the first endpoint that has it, and says which one that was.
-	Get(ctx context.Context, ref string, secret authn.Keychain) (*remote.Descriptor, Served, error)
-}
-
-// Served says where an image came from and how to speak with that place.
-type Served struct {
-	Ref       name.Reference    // at the endpoint, not as asked
-	Transport http.RoundTripper // trusts what the site trusts; does not authenticate by itself
-}
-
-// Options are what a Library is made of. Registry, CacheDir and Logger are required.
+// Options are what a Library is made of. Mirror, CacheDir and Logger are required.
 type Options struct {
-	Registry       Registry
+	Mirror         *mirror.Client  // leads to every image
 	CacheDir       string          // everything kept on disk lies here; used by one Library at a time
 	CacheLimit     int64           // bytes of extracted installers and unfinished downloads; 0: no limit
 	CommandTimeout time.Duration   // for one run of openshift-install; 0: DefaultCommandTimeout
@@ -49,12 +35,12 @@ type Options struct {
 
 // A Library holds the releases this appliance has read: their contents in memory, their openshift-install on disk.
 type Library struct {
-	registry Registry
-	dir      string
-	limit    int64
-	timeout  time.Duration
-	clock    clockwork.Clock
-	log      *slog.Logger
+	mirror  *mirror.Client
+	dir     string
+	limit   int64
+	timeout time.Duration
+	clock   clockwork.Clock
+	log     *slog.Logger
 
 	ctx     context.Context // ends when the Library is closed; extractions run under it
 	cancel  context.CancelFunc
@@ -78,7 +64,7 @@ func New(o Options) (*Library, error) {
 		o.Clock = clockwork.NewRealClock()
 	}
 	l := &Library{
-		registry: o.Registry, dir: o.CacheDir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
+		mirror: o.Mirror, dir: o.CacheDir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
 		payloads: map[payloadKey]*Payload{}, inUse: map[string]int{}, flights: map[string]*flight{},
 		extracting: make(chan struct{}, 1),
 	}

@@ -1,0 +1,237 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/mirror"
+	"landfall/appliance/simulate"
+)
+
+const (
+	goodReferences = `{"kind":"ImageStream","metadata":{"name":"4.20.1"},"spec":{"tags":[
+		{"name":"installer","from":{"kind":"DockerImage","name":"quay.io/x/y@sha256:1111111111111111111111111111111111111111111111111111111111111111"}},
+		{"name":"alias","from":{"kind":"ImageStreamTag","name":"installer"}}]}}`
+	goodMetadata = `{"kind":"cincinnati-metadata-v0","version":"4.20.8"}`
+)
+
+func TestPayloadIsReadThroughTheMirrorAndNamedByItsOwnRepository(t *testing.T) {
+	l, pushed := standIn(t, simulate.Payload{})
+	p, err := l.Payload(context.Background(), pushed.Release, "amd64", nil)
+	require.NoError(t, err)
+	require.Equal(t, pushed.Release, p.PullSpec)
+	require.Equal(t, pushed.Release, p.Image)
+	require.Equal(t, pushed.Digest, p.Digest)
+	require.Equal(t, "4.20.8-standin", p.Version)
+	require.Equal(t, "x86_64", p.Architecture)
+	require.False(t, p.Multi)
+	require.Equal(t, "9.6.20251023-0", p.OSVersion)
+	require.Equal(t, pushed.Images, p.Images)
+	require.Contains(t, p.ServedBy, "/openshift/release-images@")
+	agent, err := p.Agent()
+	require.NoError(t, err)
+	require.Equal(t, pushed.Images["agent-installer-node-agent"], agent)
+}
+
+func TestPayloadNamesTheImageThatItLacks(t *testing.T) {
+	l, pushed := standIn(t, simulate.Payload{Faults: simulate.PayloadFaults{Omit: []string{TagController}}})
+	p, err := l.Payload(context.Background(), pushed.Release, "x86_64", nil)
+	require.NoError(t, err)
+	_, err = p.Controller()
+	var missing *MissingImageError
+	require.ErrorAs(t, err, &missing)
+	require.Equal(t, TagController, missing.Tag)
+	require.ErrorContains(t, err, `release 4.20.8-standin (quay.io/openshift-release-dev/ocp-release@sha256:`)
+	require.ErrorContains(t, err, `has no image "agent-installer-csr-approver"`)
+}
+
+func TestPayloadRefusesWhatIsNoRelease(t *testing.T) {
+	release := func(references, metadata string) v1.Layer {
+		return layer(t, file("release-manifests/image-references", references), file("release-manifests/release-metadata", metadata))
+	}
+	for name, c := range map[string]struct {
+		layer v1.Layer
+		says  string
+	}{
+		"an image like any other":     {layer(t, file("usr/bin/cat", "meow")), "it has no file release-manifests/image-references"},
+		"references that are no JSON": {release("<html>", goodMetadata), "its release-manifests/image-references cannot be read"},
+		"another kind":                {release(`{"kind":"List"}`, goodMetadata), `is of kind "List", not ImageStream`},
+		"no images":                   {release(`{"kind":"ImageStream","metadata":{"name":"4.20.8"}}`, goodMetadata), "names no image"},
+		"an image that is no pull spec": {release(strings.Replace(goodReferences, "quay.io/x/y@", "quay.io/X Y@", 1), goodMetadata),
+			`its image "installer" is not a pull spec`},
+		"metadata that is no JSON":     {release(goodReferences, "version: 4"), "its release-manifests/release-metadata cannot be read"},
+		"a version that is none":       {release(goodReferences, `{"version":"latest"}`), `its version "latest" is not of the form 4.20.8`},
+		"no version at all":            {release(strings.Replace(goodReferences, "4.20.1", "", 1), `{}`), `its version "" is not of the form`},
+		"references that were removed": {layer(t, file("release-manifests/.wh.image-references", "")), "it has no file release-manifests/image-references"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			spec := s.push(image(t, "amd64", layer(t, file("etc/x", "y")), c.layer))
+			_, err := s.library().Payload(context.Background(), spec, "x86_64", nil)
+			var none *NotReleaseError
+			require.ErrorAs(t, err, &none)
+			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, spec)
+			require.ErrorContains(t, err, "give the pull spec of a release image")
+		})
+	}
+}
+
+func TestPayloadSaysWhatKeepsItFromBeingRead(t *testing.T) {
+	boot := func(data string) v1.Layer {
+		return layer(t, file("release-manifests/image-references", goodReferences), file(coreOSBootImagesFile, data))
+	}
+	for name, c := range map[string]struct {
+		image v1.Image
+		arch  string
+		says  string
+	}{
+		"another architecture":               {image(t, "arm64", boot("")), "x86_64", "is for aarch64, not for x86_64; choose a release image of that architecture"},
+		"boot images that are no YAML":       {image(t, "amd64", boot("a: b: c")), "x86_64", "read " + coreOSBootImagesFile},
+		"boot images whose stream is broken": {image(t, "amd64", boot("data:\n  stream: '{'")), "x86_64", "read the stream metadata in " + coreOSBootImagesFile},
+		"a gzip layer that is cut": {image(t, "amd64", cut(t, gzipped(t, file("release-manifests/image-references", strings.Repeat(goodReferences, 100))))),
+			"x86_64", "unexpected EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			_, err := s.library().Payload(context.Background(), s.push(c.image), c.arch, nil)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+	t.Run("a name that is no pull spec", func(t *testing.T) {
+		_, err := newSite(t).library().Payload(context.Background(), "https://quay.io/x", "", nil)
+		require.ErrorContains(t, err, `release image "https://quay.io/x" is not a pull spec`)
+	})
+	t.Run("a mirror without it", func(t *testing.T) {
+		s := newSite(t)
+		_, err := s.library().Payload(context.Background(), s.host+"/ocp/release:4.20", "", nil)
+		var image *mirror.ImageError
+		require.ErrorAs(t, err, &image)
+		require.Equal(t, mirror.ReasonNotFound, image.Reason())
+	})
+}
+
+func TestPayloadTakesEachFileFromTheTopmostLayerThatHasIt(t *testing.T) {
+	references := file("release-manifests/image-references", goodReferences)
+	for name, c := range map[string]struct {
+		layers  []v1.Layer
+		version string // "" when it must be no release
+	}{
+		"in the last layer":                     {[]v1.Layer{layer(t, file("release-manifests/release-metadata", `{"version":"4.1.1"}`)), layer(t, references)}, "4.20.1"},
+		"below a layer of something else":       {[]v1.Layer{layer(t, references, file("release-manifests/release-metadata", goodMetadata)), layer(t, file("etc/x", ""))}, "4.20.8"},
+		"metadata above references":             {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/release-metadata", goodMetadata))}, "4.20.8"},
+		"names with a dot and a slash in front": {[]v1.Layer{layer(t, file("./release-manifests/image-references", goodReferences))}, "4.20.1"},
+		"gzip":                                  {[]v1.Layer{gzipped(t, references)}, "4.20.1"},
+		"zstd":                                  {[]v1.Layer{zstded(t, references)}, "4.20.1"},
+		"the file removed above":                {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/.wh.image-references", ""))}, ""},
+		"its folder removed above":              {[]v1.Layer{layer(t, references), layer(t, file(".wh.release-manifests", ""))}, ""},
+		"its folder made opaque above":          {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/.wh..wh..opq", ""))}, ""},
+		"its folder become a file":              {[]v1.Layer{layer(t, references), layer(t, file("release-manifests", ""))}, ""},
+		"opaque in its own layer":               {[]v1.Layer{layer(t, file("release-manifests/.wh..wh..opq", ""), references)}, "4.20.1"},
+		"another file removed above":            {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/.wh.image", ""))}, "4.20.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			p, err := s.library().Payload(context.Background(), s.push(image(t, "amd64", c.layers...)), "x86_64", nil)
+			if c.version == "" {
+				var none *NotReleaseError
+				require.ErrorAs(t, err, &none)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.version, p.Version)
+			require.Len(t, p.Images, 1, "only DockerImage tags are images")
+		})
+	}
+}
+
+func TestPayloadOfSeveralArchitecturesIsPinnedByItsList(t *testing.T) {
+	s := newSite(t)
+	child := func(arch, version string) mutate.IndexAddendum {
+		img := image(t, arch, layer(t, file("release-manifests/image-references", strings.Replace(goodReferences, "4.20.1", version, 1))))
+		return mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}}
+	}
+	index := mutate.AppendManifests(empty.Index, child("arm64", "4.20.2"), child("amd64", "4.20.3"))
+	digest, err := index.Digest()
+	require.NoError(t, err)
+	tag, err := name.ParseReference(s.host + "/ocp/release:4.20-multi")
+	require.NoError(t, err)
+	require.NoError(t, remote.WriteIndex(tag, index))
+	l := s.library()
+	for arch, version := range map[string]string{"": "4.20.3", "multi": "4.20.3", "amd64": "4.20.3", "x86_64": "4.20.3", "arm64": "4.20.2", "aarch64": "4.20.2"} {
+		p, err := l.Payload(context.Background(), tag.String(), arch, nil)
+		require.NoError(t, err, arch)
+		require.Equal(t, version, p.Version, arch)
+		require.True(t, p.Multi)
+		require.Equal(t, s.host+"/ocp/release@"+digest.String(), p.Image)
+	}
+	_, err = l.Payload(context.Background(), tag.String(), "s390x", nil)
+	var wrong *ArchitectureError
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, []string{"aarch64", "x86_64"}, wrong.Have)
+}
+
+func TestPayloadReadOnceNeedsNoRegistry(t *testing.T) {
+	s := newSite(t)
+	spec := s.push(image(t, "amd64", layer(t, file("release-manifests/image-references", goodReferences))))
+	l := s.library()
+	first, err := l.Payload(context.Background(), spec, "x86_64", nil)
+	require.NoError(t, err)
+	s.serve(func(_ http.Handler, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	again, err := l.Payload(context.Background(), spec, "amd64", nil)
+	require.NoError(t, err)
+	require.Same(t, first, again)
+	other, err := l.Payload(context.Background(), strings.Replace(spec, "/ocp/image", "/ocp/copy", 1), "amd64", nil)
+	require.NoError(t, err)
+	require.Equal(t, s.host+"/ocp/copy@"+first.Digest, other.Image)
+	_, err = l.Payload(context.Background(), s.host+"/ocp/image:latest", "amd64", nil)
+	require.Error(t, err, "a tag may mean another image by now")
+}
+
+func TestPayloadsOfRealReleases(t *testing.T) {
+	data := os.Getenv("LANDFALL_REALDATA")
+	if data == "" {
+		t.Skip("LANDFALL_REALDATA is not set")
+	}
+	read := func(name string) []byte {
+		content, err := os.ReadFile(filepath.Join(data, "release", name))
+		require.NoError(t, err)
+		return content
+	}
+	for version, images := range map[string]int{"4.8": 100, "4.10": 100} {
+		p := &Payload{Architecture: "x86_64"}
+		require.NoError(t, p.readReferences(read(version+"-image-references.json")))
+		require.NoError(t, p.readMetadata(nil))
+		require.NoError(t, p.readBootImages(read(version+"-installer-coreos-bootimages.yaml")))
+		require.Greater(t, len(p.Images), images)
+		require.True(t, strings.HasPrefix(p.Version, version+"."), p.Version)
+		require.NotEmpty(t, p.OSVersion)
+	}
+	p := &Payload{Architecture: "x86_64"}
+	require.NoError(t, p.readBootImages(read("5.0-installer-coreos-bootimages.yaml")))
+	require.Equal(t, "9.8.20260403-0", p.OSVersion)
+}
+
+func FuzzImageReferences(f *testing.F) {
+	f.Add([]byte(goodReferences))
+	f.Add([]byte(`{"kind":"ImageStream","spec":{"tags":[{"name":"x"}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := &Payload{}
+		if err := p.readReferences(data); err == nil {
+			require.True(t, json.Valid(data))
+			require.NotEmpty(t, p.Images)
+		}
+	})
+}
