@@ -48,13 +48,25 @@ func run(ctx context.Context, arguments []string, out, errOut io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case !*started:
+	case !*started || isUsage(err):
 		fmt.Fprintf(errOut, "landfall: %s; see %s --help\n", sentence(err), called.CommandPath())
 		return exitUsage
 	default:
 		fmt.Fprintf(errOut, "landfall: %s\n", sentence(err))
 		return exitFailure
 	}
+}
+
+// usageError is a wrong argument that is noticed only when a command has begun.
+type usageError struct{ error }
+
+func usage(format string, arguments ...any) error {
+	return usageError{fmt.Errorf(format, arguments...)}
+}
+
+func isUsage(err error) bool {
+	_, ok := errors.AsType[usageError](err)
+	return ok
 }
 
 // sentence writes an error on one line: joined errors come with a line each.
@@ -141,7 +153,10 @@ func onTerminal(out io.Writer) bool {
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
-// interrupted tells whether an error is only that the person stopped the command.
-func interrupted(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && errors.Is(err, context.Canceled)
+// stoppedQuietly forgets the error of a command that the person stopped.
+func stoppedQuietly(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }

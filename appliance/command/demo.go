@@ -29,6 +29,8 @@ type demo struct {
 	hosts                       int
 	speed                       float64
 	exit                        bool
+	faults                      string
+	parsedFaults                simulate.Faults
 	timeout                     time.Duration
 	log                         appliance.Log
 	out, errOut                 io.Writer
@@ -49,9 +51,17 @@ func newDemo() *cobra.Command {
 				d.speed = unwatchedSpeed
 			}
 			if d.hosts != 1 && d.hosts < 3 || d.speed <= 0 {
-				return fmt.Errorf("--hosts is %d and --speed %g; hosts are 1 (a single node), 3 or more, and the speed is above zero", d.hosts, d.speed)
+				return usage("--hosts is %d and --speed %g; hosts are 1 (a single node), 3 or more, and the speed is above zero", d.hosts, d.speed)
 			}
-			return d.run(cmd.Context())
+			var err error
+			if d.parsedFaults, err = simulate.ParseFaults(d.faults); err != nil {
+				return usage("--faults: %w", err)
+			}
+			err = d.run(cmd.Context())
+			if d.exit {
+				return err
+			}
+			return stoppedQuietly(cmd.Context(), err)
 		},
 	}
 	flags := cmd.Flags()
@@ -60,6 +70,7 @@ func newDemo() *cobra.Command {
 	flags.StringVar(&d.kubeconfig, "kubeconfig", "", "file to write the new cluster's kubeconfig to; default: demo-kubeconfig with --exit, else none")
 	flags.IntVar(&d.hosts, "hosts", 3, "number of hosts; three are the control plane, the others workers; 1 is a single node")
 	flags.Float64Var(&d.speed, "speed", watchedSpeed, fmt.Sprintf("how many times faster than real hosts they are; default with --exit: %d", unwatchedSpeed))
+	flags.StringVar(&d.faults, "faults", "", "what goes wrong with the hosts, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
 	flags.BoolVar(&d.exit, "exit", false, "end when the cluster is installed, or with the reason if it can not be")
 	flags.DurationVar(&d.timeout, "timeout", 10*time.Minute, "with --exit: time for the whole")
 	flags.StringVar(&d.log.Level, "log-level", "error", "least level that is logged: debug, info, warn, error")

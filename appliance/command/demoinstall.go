@@ -41,7 +41,7 @@ func (d *demo) install(ctx context.Context, site *rehearsal, address string, log
 	}
 	d.say("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address, *env.ID, d.hosts+1)
 
-	crew := &simulate.Crew{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed, Logger: logger, KeepFailed: !d.exit}
+	crew := &simulate.Crew{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed, Faults: d.parsedFaults, Logger: logger, KeepFailed: !d.exit}
 	group, groupCtx := errgroup.WithContext(ctx)
 	crewCtx, dismiss := context.WithCancel(groupCtx)
 	defer dismiss()
@@ -148,13 +148,15 @@ func (d *demo) ready(cluster *models.Cluster) bool {
 	return known >= d.hosts
 }
 
-// waitingFor says what a cluster that does not go on waits for.
+// waitingFor says what a cluster that does not go on waits for: in its own words, and once each what its hosts say.
 func waitingFor(cluster *models.Cluster) string {
-	parts := []string{swag.StringValue(cluster.StatusInfo)}
+	said := []string{swag.StringValue(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {
-		parts = append(parts, fmt.Sprintf("%s is %s: %s", host.RequestedHostname, swag.StringValue(host.Status), swag.StringValue(host.StatusInfo)))
+		if info := swag.StringValue(host.StatusInfo); !slices.Contains(said, info) {
+			said = append(said, info)
+		}
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(said, " ")
 }
 
 func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models.Cluster) error {

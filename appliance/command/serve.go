@@ -39,7 +39,7 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 	}
 	running, err := appliance.New(cmd.Context(), config, logger, Version())
 	if err != nil {
-		return err
+		return stoppedQuietly(cmd.Context(), err)
 	}
 	announce(cmd.OutOrStdout(), config, running.URLs())
 	return running.Run(cmd.Context())

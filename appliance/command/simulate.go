@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -30,10 +29,13 @@ func newSimulateHosts() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if crew.Faults, err = simulate.ParseFaults(faults); err != nil {
-				return fmt.Errorf("--faults: %w", err)
+				return usage("--faults: %w", err)
+			}
+			if crew.InfraEnvID == "" {
+				return usage("--infra-env is missing; the page and GET /api/assisted-install/v2/infra-envs show the ids of infra-envs")
 			}
 			if crew.Count < 1 || crew.Speed <= 0 {
-				return fmt.Errorf("--count and --speed are %d and %g; both must be above zero", crew.Count, crew.Speed)
+				return usage("--count and --speed are %d and %g; both must be above zero", crew.Count, crew.Speed)
 			}
 			if crew.Logger, err = newLogger(appliance.Log{Format: "auto", Level: level}, cmd.ErrOrStderr()); err != nil {
 				return err
@@ -52,7 +54,6 @@ func newSimulateHosts() *cobra.Command {
 	flags.Float64Var(&crew.Speed, "speed", 20, "how many times faster than real hosts they are")
 	flags.StringVar(&faults, "faults", "", "what goes wrong, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
 	flags.StringVar(&level, "log-level", "warn", "least level that is logged: debug, info, warn, error")
-	cobra.CheckErr(cmd.MarkFlagRequired("infra-env"))
 	return cmd
 }
 
@@ -63,12 +64,4 @@ func hostTeller(out io.Writer) func(simulate.Event) {
 			fmt.Fprintln(out, event.Time.Format(time.TimeOnly), event.Hostname, event.Kind, event.Stage, event.Info)
 		}
 	}
-}
-
-// stoppedQuietly forgets the error of a command that the person stopped.
-func stoppedQuietly(ctx context.Context, err error) error {
-	if interrupted(ctx, err) {
-		return nil
-	}
-	return err
 }

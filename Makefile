@@ -1,0 +1,67 @@
+# make run    build everything and rehearse an installation: the page is at http://127.0.0.1:8090
+# make test   build everything and run every test, with the browser and the emulator that they need
+# The other targets are the parts of these, and: lint, bench, clean.
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
+UI      := web/ui
+SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
+
+.PHONY: build run test test-go test-boot test-ui test-e2e lint lint-go lint-ui bench clean FORCE
+
+build: bin/landfall
+
+run: build
+	bin/landfall demo
+
+# The Go toolchain knows best what of it is out of date.
+bin/landfall: assets/ui/index.html FORCE
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ .
+
+FORCE:
+
+assets/ui/index.html: $(UI)/node_modules/.package-lock.json $(SOURCES)
+	LANDFALL_VERSION=$(VERSION) npm --prefix $(UI) run build
+	touch $@
+
+$(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.json
+	npm --prefix $(UI) ci --no-audit --no-fund
+	touch $@
+
+test: test-go test-boot test-ui test-e2e
+
+# The race detector is the only thing here that needs a C compiler.
+test-go: assets/ui/index.html
+	CGO_ENABLED=1 go test -race ./...
+
+test-boot:
+	.ci/install-emulator
+	CGO_ENABLED=0 go test -tags boot ./isogen/boottest/...
+
+test-ui: assets/ui/index.html
+	npm --prefix $(UI) test
+
+test-e2e: bin/landfall
+	.ci/install-browser
+	npm --prefix $(UI) run e2e
+
+lint: lint-go lint-ui
+
+lint-go: assets/ui/index.html
+	@files=$$(git ls-files '*.go' | xargs gofmt -l); \
+		if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 go vet -tags boot ./isogen/boottest/...
+	CGO_ENABLED=0 go tool staticcheck ./...
+	go mod tidy -diff
+
+lint-ui: $(UI)/node_modules/.package-lock.json
+	npm --prefix $(UI) run lint
+	npm --prefix $(UI) run typecheck
+
+bench:
+	CGO_ENABLED=0 go test -run '^$$' -bench . -benchmem ./...
+
+clean:
+	rm -rf bin $(UI)/node_modules
+	find assets/ui -mindepth 1 ! -name .keep -delete

@@ -1,0 +1,265 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance"
+	"landfall/appliance/simulate"
+)
+
+func TestMain(m *testing.M) {
+	simulate.Main() // this program is the openshift-install of the demo's payload
+	os.Exit(m.Run())
+}
+
+type result struct {
+	code        int
+	out, errOut string
+}
+
+func landfall(t *testing.T, arguments ...string) result {
+	t.Helper()
+	return landfallUntil(t.Context(), arguments...)
+}
+
+func landfallUntil(ctx context.Context, arguments ...string) result {
+	var out, errOut bytes.Buffer
+	code := run(ctx, arguments, &out, &errOut)
+	return result{code, out.String(), errOut.String()}
+}
+
+// interruptAt runs a command and interrupts it when it has written a text to standard output.
+func interruptAt(t *testing.T, text string, arguments ...string) result {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out := &alarm{text: text, ring: interrupt}
+	var errOut bytes.Buffer
+	code := run(ctx, arguments, out, &errOut)
+	return result{code, out.String(), errOut.String()}
+}
+
+type alarm struct {
+	bytes.Buffer
+	text string
+	ring func()
+}
+
+func (a *alarm) Write(p []byte) (int, error) {
+	n, err := a.Buffer.Write(p)
+	if strings.Contains(a.String(), a.text) {
+		a.ring()
+	}
+	return n, err
+}
+
+func TestWrongArgumentsEndWithOneSentenceAndTheCodeForUsage(t *testing.T) {
+	for name, wrong := range map[string]struct {
+		arguments []string
+		sentence  string
+	}{
+		"a command like another": {[]string{"sevre"}, `landfall: there is no command "sevre"; did you mean "serve"?; see landfall --help`},
+		"a command like none":    {[]string{"coffee"}, `landfall: there is no command "coffee"; see landfall --help`},
+		"a part of a command":    {[]string{"simulate", "coffee"}, `there is no command "coffee"; see landfall simulate --help`},
+		"an unknown flag":        {[]string{"demo", "--quick"}, `landfall: unknown flag: --quick; see landfall demo --help`},
+		"a value like none":      {[]string{"serve", "--log-level", "loud"}, `log.level is "loud"; expected one of debug, info, warn, error; see landfall serve --help`},
+		"an argument too many":   {[]string{"version", "please"}, `see landfall version --help`},
+		"a missing flag":         {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := landfall(t, wrong.arguments...)
+			require.Equal(t, exitUsage, got.code)
+			require.Contains(t, got.errOut, wrong.sentence)
+			require.Equal(t, 1, strings.Count(got.errOut, "\n"))
+			require.Empty(t, got.out)
+		})
+	}
+}
+
+func TestACommandAloneShowsWhatItHas(t *testing.T) {
+	for _, arguments := range [][]string{{}, {"--help"}, {"simulate"}} {
+		got := landfall(t, arguments...)
+		require.Zero(t, got.code)
+		require.Contains(t, got.out, "Available Commands")
+	}
+}
+
+func TestTheVersionIsSaid(t *testing.T) {
+	require.Contains(t, landfall(t, "version").out, "landfall "+Version())
+	var said map[string]string
+	require.NoError(t, json.Unmarshal([]byte(landfall(t, "version", "--json").out), &said))
+	require.Equal(t, Version(), said["version"])
+}
+
+func TestEveryKeyOfTheConfigurationIsAFlagOfServe(t *testing.T) {
+	help := landfall(t, "serve", "--help").out
+	for _, flag := range []string{"--listen", "--data-dir", "--mirror-ca-bundle", "--timeouts-stages-rebooting duration", "--limits-request-body-bytes bytes"} {
+		require.Contains(t, help, flag)
+	}
+}
+
+func TestServeRefusesToStartWithOneSentence(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	folder := t.TempDir()
+	wrong := filepath.Join(folder, "wrong.yaml")
+	require.NoError(t, os.WriteFile(wrong, []byte("\nlisen: x\n"), 0o600))
+	notAFolder := filepath.Join(folder, "file")
+	require.NoError(t, os.WriteFile(notAFolder, nil, 0o600))
+
+	for name, refused := range map[string]struct {
+		arguments []string
+		sentence  string
+	}{
+		"a wrong key":            {[]string{"--config", wrong}, `wrong.yaml, line 2: unknown key "lisen"; did you mean "listen"?`},
+		"no such file":           {[]string{"--config", folder + "/none.yaml"}, "none.yaml: there is no such file"},
+		"a port in use":          {[]string{"--listen", taken.Addr().String(), "--data-dir", folder + "/data"}, "another program already listens on " + taken.Addr().String()},
+		"a file for a directory": {[]string{"--listen", "127.0.0.1:0", "--data-dir", notAFolder}, notAFolder},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := landfall(t, append([]string{"serve"}, refused.arguments...)...)
+			require.Equal(t, exitFailure, got.code)
+			require.Contains(t, got.errOut, refused.sentence)
+			require.Equal(t, 1, strings.Count(got.errOut, "\n"), got.errOut)
+		})
+	}
+}
+
+func TestServeSaysWhereItIsAndStopsWhenInterrupted(t *testing.T) {
+	folder := t.TempDir()
+	got := interruptAt(t, "  data  ", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder, "--log-level", "error")
+	require.Zero(t, got.code, got.errOut)
+	require.Contains(t, got.out, "page and API   http://127.0.0.1:")
+	require.Contains(t, got.out, "data           "+folder)
+}
+
+func TestTheDemoInstallsAClusterAndEnds(t *testing.T) {
+	for _, hosts := range []string{"1", "3", "5"} {
+		t.Run(hosts+" hosts", func(t *testing.T) {
+			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+			got := landfall(t, "demo", "--exit", "--listen", "127.0.0.1:0", "--hosts", hosts, "--kubeconfig", kubeconfig)
+			require.Zero(t, got.code, got.errOut)
+			require.Contains(t, got.out, "The cluster demo is installed.")
+			require.Contains(t, got.errOut, "100% demo: installed, "+hosts+" Done")
+			content, err := os.ReadFile(kubeconfig)
+			require.NoError(t, err)
+			require.Contains(t, string(content), "api.demo.landfall.test:6443")
+		})
+	}
+}
+
+func TestAServeThatIsInterruptedAtOnceIsNoFailure(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	require.Zero(t, landfallUntil(ctx, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()).code)
+}
+
+func TestTheDemoGoesOnUntilItIsInterrupted(t *testing.T) {
+	got := interruptAt(t, "is installed", "demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000")
+	require.Zero(t, got.code, got.errOut)
+	got = interruptAt(t, "page ", "demo", "--listen", "127.0.0.1:0", "--hosts", "1")
+	require.Zero(t, got.code, got.errOut)
+}
+
+func TestTheDemoKeepsItsDataWhereItIsTold(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"demo", "demo-2"} {
+		got := landfall(t, "demo", "--exit", "--listen", "127.0.0.1:0", "--hosts", "1", "--data-dir", folder, "--kubeconfig", filepath.Join(folder, "kubeconfig"))
+		require.Zero(t, got.code, got.errOut)
+		require.Contains(t, got.out, "The cluster "+name+" is installed.")
+	}
+}
+
+func TestTheDemoEndsWithTheReasonWhenAnythingFails(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	for name, failing := range map[string]struct {
+		arguments []string
+		reason    string
+	}{
+		"a host fails":      {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
+		"a wrong fault":     {[]string{"--faults", "gremlins"}, "gremlins"},
+		"hosts never ready": {[]string{"--faults", "low-memory", "--timeout", "3s"}, "the demo was not done after 3s"},
+		"a port in use":     {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
+		"no such folder":    {[]string{"--kubeconfig", "/nowhere/kubeconfig"}, "choose another place with --kubeconfig"},
+		"two hosts":         {[]string{"--hosts", "2"}, "hosts are 1 (a single node), 3 or more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := landfall(t, append([]string{"demo", "--exit", "--listen", "127.0.0.1:0", "--kubeconfig", filepath.Join(t.TempDir(), "k")}, failing.arguments...)...)
+			require.NotZero(t, got.code)
+			require.Contains(t, got.errOut, failing.reason)
+		})
+	}
+}
+
+func TestClientsOfARunningApplianceShowItsClusters(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers := map[string]string{
+			"/api/assisted-install/v2/clusters": `[{"id":"c-1","name":"east","openshift_version":"4.19.3","status":"installing","progress":{"total_percentage":42}}]`,
+			"/api/landfall/v1/status":           `{"version":"v1","url":"http://bastion:8090","os_images":[{"openshift_version":"4.19","cpu_architecture":"x86_64","state":"ready"}]}`,
+		}
+		_, err := w.Write([]byte(answers[r.URL.Path]))
+		require.NoError(t, err)
+	}))
+	defer server.Close()
+	list := landfall(t, "clusters", "--url", server.URL)
+	require.Zero(t, list.code, list.errOut)
+	require.Contains(t, list.out, "c-1  east  4.19.3   installing  42%")
+	require.Contains(t, landfall(t, "clusters", "--url", server.URL, "--json").out, `"name": "east"`)
+	status := landfall(t, "status", "--url", server.URL)
+	require.Contains(t, status.out, "Landfall v1 at http://bastion:8090")
+	require.Contains(t, status.out, "live ISO  4.19     x86_64        ready")
+}
+
+func TestClientsSayWhatStandsInTheWay(t *testing.T) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, err := w.Write([]byte(`{"code":"503","reason":"the disk is full; make room"}`))
+		require.NoError(t, err)
+	}))
+	defer refusing.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	gone := other.URL
+	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := w.Write([]byte("<html>"))
+		require.NoError(t, err)
+	}))
+	defer foreign.Close()
+	require.Contains(t, landfall(t, "clusters", "--url", other.URL).errOut, "answered 404 Not Found to GET /api/assisted-install/v2/clusters")
+	other.Close()
+	for url, sentence := range map[string]string{
+		refusing.URL: "landfall: the disk is full; make room\n",
+		gone:         "no appliance listens at " + gone + "; start one with landfall serve, or name its address with --url",
+		foreign.URL:  "is there another service at this URL?",
+		"::":         "can not be used",
+	} {
+		got := landfall(t, "clusters", "--url", url)
+		require.Equal(t, exitFailure, got.code)
+		require.Contains(t, got.errOut, sentence)
+	}
+}
+
+func TestTheLogIsTextForPeopleAndJSONForPrograms(t *testing.T) {
+	for format, begins := range map[string]string{"text": "time=", "json": "{", "auto": "{"} {
+		var out bytes.Buffer
+		logger, err := newLogger(appliance.Log{Format: format, Level: "warn"}, &out)
+		require.NoError(t, err)
+		logger.Info("not said")
+		logger.Warn("said")
+		require.True(t, strings.HasPrefix(out.String(), begins), out.String())
+		require.NotContains(t, out.String(), "not said")
+	}
+}
