@@ -23,9 +23,9 @@ import (
 // EnvPrefix begins the name of every environment variable that the configuration is read from.
 const EnvPrefix = "LANDFALL_"
 
-// Variables with the prefix that are no keys of the configuration: the file to read, and the folder of field data that
-// tests compare with.
-var otherVariables = []string{EnvPrefix + "CONFIG", EnvPrefix + "REALDATA"}
+// Variables with the prefix that are no keys of the configuration: the file to read, and what the build and the tests are
+// told.
+var otherVariables = []string{EnvPrefix + "CONFIG", EnvPrefix + "REALDATA", EnvPrefix + "BIN", EnvPrefix + "VERSION"}
 
 // ConfigError is a configuration that can not be used. Its text is one sentence.
 type ConfigError struct {
