@@ -26,6 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	simulate.Main() // this program is its own payload's openshift-install
+	runVictim()     // and the appliance that crash_test.go kills
 	os.Exit(m.Run())
 }
 
@@ -37,7 +38,7 @@ type site struct {
 	release *simulate.PushedPayload
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	ctx, dir := t.Context(), t.TempDir()
 	registry, err := simulate.NewRegistry(ctx, "127.0.0.1:0", nil)
@@ -60,9 +61,13 @@ func newSite(t *testing.T) *site {
 }
 
 // start runs an appliance on the site until the returned function is called.
-func (s *site) start(t *testing.T) (address string, stop func()) {
+func (s *site) start(t testing.TB) (address string, stop func()) {
 	t.Helper()
-	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	return s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})))
+}
+
+func (s *site) startLogging(t testing.TB, logger *slog.Logger) (address string, stop func()) {
+	t.Helper()
 	running, err := appliance.New(t.Context(), s.config, logger, "test")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,242 @@
+package appliance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+)
+
+// The benchmarks of a whole appliance: requests go over real connections on the loopback, and the clients share the
+// machine's cores with it. docs/performance.md says what each figure means.
+//
+// Writes are measured against plain commits of bbolt, which no request that is safe on the disk can beat: one client, eight
+// clients and plain commits take turns, so that a disk or machine whose speed drifts favours none of them.
+
+const (
+	turnLength  = 48
+	manyClients = 8
+)
+
+// contender is one of those who take turns.
+type contender struct {
+	clients int
+	do      func(client, serial int) error
+	done    int
+	spent   time.Duration
+}
+
+// turn has the contender do its work turnLength times, shared out among its clients.
+func (c *contender) turn(b *testing.B) {
+	start := time.Now()
+	var running sync.WaitGroup
+	for client := range c.clients {
+		running.Go(func() {
+			for i := client; i < turnLength; i += c.clients {
+				if err := c.do(client, c.done+i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	c.spent += time.Since(start)
+	c.done += turnLength
+}
+
+func (c *contender) rate() float64 { return float64(c.done) / c.spent.Seconds() }
+
+// request is what one client sends: the path, the body and the status that must come back.
+type request struct {
+	path   string
+	body   []byte
+	status int
+}
+
+// compare measures an operation by one client and by eight against commits of plain bbolt with values of the given size.
+// next makes the request for a serial number; each client works through numbers of its own.
+func compare(b *testing.B, address string, valueSize int, next func(serial int) request) {
+	connections := make([]*wire, manyClients)
+	for i := range connections {
+		connections[i] = dial(b, address)
+	}
+	var serials sync.Mutex
+	serial := 0
+	ask := func(client, _ int) error {
+		serials.Lock()
+		r := next(serial)
+		serial++
+		serials.Unlock()
+		status, answer, err := connections[client].do(http.MethodPost, r.path, r.body)
+		if err == nil && status != r.status {
+			err = fmt.Errorf("%s answered %d: %s", r.path, status, answer)
+		}
+		return err
+	}
+	one, many := &contender{clients: 1, do: ask}, &contender{clients: manyClients, do: ask}
+	bare := &contender{clients: 1, do: plainCommits(b, valueSize)}
+	for _, c := range []*contender{one, many, bare} {
+		c.turn(b) // the first requests fill caches; they don't count
+		c.done, c.spent = 0, 0
+	}
+	for b.Loop() {
+		one.turn(b)
+		many.turn(b)
+		bare.turn(b)
+	}
+	b.ReportMetric(one.rate(), "1-client/s")
+	b.ReportMetric(many.rate(), "8-clients/s")
+	b.ReportMetric(bare.rate(), "bbolt-commits/s")
+	b.ReportMetric(one.rate()/bare.rate(), "1-client/bbolt")
+	b.ReportMetric(many.rate()/one.rate(), "8-clients/1-client")
+	b.ReportMetric(float64(valueSize), "value-B")
+	b.ReportMetric(0, "ns/op") // a turn's length says nothing
+}
+
+// plainCommits writes one value a transaction into a database of bbolt's own.
+func plainCommits(b *testing.B, valueSize int) func(int, int) error {
+	db, err := bolt.Open(filepath.Join(b.TempDir(), "plain.db"), 0o600, nil)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, db.Close()) })
+	value := bytes.Repeat([]byte("v"), valueSize)
+	return func(int, int) error {
+		return db.Update(func(tx *bolt.Tx) error {
+			bucket, err := tx.CreateBucketIfNotExists([]byte("values"))
+			if err != nil {
+				return err
+			}
+			return bucket.Put([]byte(uuid.NewString()), value)
+		})
+	}
+}
+
+func BenchmarkClusterCreations(b *testing.B) {
+	s := newSite(b)
+	address, _ := s.startQuietly(b)
+	create := func(serial int) request {
+		body := fmt.Sprintf(`{"name":"c%d","base_dns_domain":"site.test","openshift_version":%q,"pull_secret":%q,`+
+			`"api_vips":[{"ip":"192.168.100.4"}],"ingress_vips":[{"ip":"192.168.100.5"}]}`, serial, s.release.Version, pullSecret)
+		return request{apiPath + "/clusters", []byte(body), http.StatusCreated}
+	}
+	first := create(1 << 20)
+	_, answer, err := dial(b, address).do(http.MethodPost, first.path, first.body)
+	require.NoError(b, err)
+	compare(b, address, len(answer), create)
+}
+
+func BenchmarkHostRegistrations(b *testing.B) {
+	s := newSite(b)
+	seeded := s.seed(b, 64, 0)
+	address, _ := s.startQuietly(b)
+	// Three hosts a cluster; when all clusters have theirs, the next hosts come to infra-envs without a cluster.
+	register := func(serial int) request {
+		env := seeded.infraEnvs[serial/3%len(seeded.infraEnvs)]
+		if serial >= 3*len(seeded.infraEnvs) {
+			env = seeded.pool
+		}
+		return registration(env, uuid.NewString())
+	}
+	first := registration(seeded.pool, uuid.NewString())
+	_, answer, err := dial(b, address).do(http.MethodPost, first.path, first.body)
+	require.NoError(b, err)
+	compare(b, address, len(answer), register)
+}
+
+func registration(infraEnv, host string) request {
+	body := fmt.Sprintf(`{"host_id":%q,"discovery_agent_version":"agent"}`, host)
+	return request{apiPath + "/infra-envs/" + infraEnv + "/hosts", []byte(body), http.StatusCreated}
+}
+
+// BenchmarkInventoryReplies has hosts of clusters of three report their hardware again and again, each time with another
+// amount of usable memory, so that each reply must be written. The inventory is that of a large server: see largeServer.
+func BenchmarkInventoryReplies(b *testing.B) {
+	s := newSite(b)
+	seeded := s.seed(b, 2*manyClients, 3)
+	address, _ := s.startQuietly(b)
+	size := len(inventoryOf(b, 0, 0))
+	replies := make([][]byte, len(seeded.hosts))
+	for i := range replies {
+		replies[i] = stepReply(b, inventoryOf(b, i, usableMemory))
+	}
+	compare(b, address, size, func(serial int) request {
+		host := serial % len(seeded.hosts)
+		changed := fmt.Appendf(nil, "%d", usableMemory+int64(serial+1)<<20)
+		body := bytes.Replace(replies[host], fmt.Appendf(nil, "%d", usableMemory), changed, 1)
+		return request{seeded.hosts[host].instructions(), body, http.StatusNoContent}
+	})
+}
+
+func stepReply(tb testing.TB, inventory []byte) []byte {
+	body, err := json.Marshal(&models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1", Output: string(inventory)})
+	require.NoError(tb, err)
+	return body
+}
+
+// BenchmarkInstructionPolls has 3,000 hosts of 1,000 clusters ask what to do next, on 16 connections.
+func BenchmarkInstructionPolls(b *testing.B) {
+	const connections = 16
+	s := newSite(b)
+	seeded := s.seed(b, 1000, 3)
+	address, _ := s.startQuietly(b)
+	hosts := seeded.hosts
+	query := "?discovery_agent_version=agent&timestamp="
+	wires := make([]*wire, connections)
+	poll := func(client, serial int) error {
+		path := hosts[serial%len(hosts)].instructions() + query + fmt.Sprint(time.Now().Unix())
+		status, answer, err := wires[client].do(http.MethodGet, path, nil)
+		if err == nil && (status != http.StatusOK || !bytes.Contains(answer, []byte(`"instructions"`))) {
+			err = fmt.Errorf("a poll was answered %d: %s", status, answer)
+		}
+		return err
+	}
+	for i := range wires {
+		wires[i] = dial(b, address)
+	}
+	for i := range hosts {
+		require.NoError(b, poll(0, i)) // each host's first poll prepares its answer
+	}
+	latencies := make([][]time.Duration, connections)
+	next := make(chan struct{}, connections)
+	var running sync.WaitGroup
+	for client := range connections {
+		running.Go(func() {
+			serial := client * len(hosts) / connections
+			for range next {
+				for range turnLength {
+					start := time.Now()
+					if err := poll(client, serial); err != nil {
+						b.Error(err)
+						return
+					}
+					latencies[client] = append(latencies[client], time.Since(start))
+					serial++
+				}
+			}
+		})
+	}
+	start := time.Now()
+	for b.Loop() {
+		next <- struct{}{}
+	}
+	close(next)
+	running.Wait()
+	spent := time.Since(start)
+	all := slices.Concat(latencies...)
+	slices.Sort(all)
+	quantile := func(q float64) float64 { return float64(all[int(q*float64(len(all)-1))].Microseconds()) / 1000 }
+	b.ReportMetric(float64(len(all))/spent.Seconds(), "polls/s")
+	b.ReportMetric(quantile(0.50), "p50-ms")
+	b.ReportMetric(quantile(0.99), "p99-ms")
+	b.ReportMetric(0, "ns/op")
+}

@@ -1,0 +1,262 @@
+package appliance_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+	"landfall/store"
+)
+
+const apiPath = "/api/assisted-install/v2"
+
+// startQuietly runs an appliance that writes its log as usual, to nowhere.
+func (s *site) startQuietly(tb testing.TB) (address string, stop func()) {
+	return s.startLogging(tb, slog.New(slog.NewJSONHandler(io.Discard, nil)))
+}
+
+// hostRef names a host in the API's paths.
+type hostRef struct{ infraEnv, id string }
+
+func (h hostRef) instructions() string {
+	return apiPath + "/infra-envs/" + h.infraEnv + "/hosts/" + h.id + "/instructions"
+}
+
+// seeded is what seed put into a site's database.
+type seeded struct {
+	infraEnvs []string // one of each cluster
+	pool      string   // an infra-env of no cluster
+	hosts     []hostRef
+}
+
+// seed fills the site's database with clusters, each with an infra-env and so many hosts that have reported their
+// hardware, by an engine of its own over the same file.
+func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
+	tb.Helper()
+	ctx := tb.Context()
+	db, err := store.Open(ctx, s.config.DataDir, store.Options{})
+	require.NoError(tb, err)
+	defer func() { require.NoError(tb, db.Close()) }()
+	rules, err := mirror.Load(mirror.Files{})
+	require.NoError(tb, err)
+	client := mirror.NewClient(rules, mirror.ClientOptions{})
+	releases, err := release.New(release.Options{Mirror: client, CacheDir: filepath.Join(tb.TempDir(), "cache")})
+	require.NoError(tb, err)
+	defer func() { require.NoError(tb, releases.Close()) }()
+	e, err := engine.New(engine.Options{
+		DB: db, Releases: releases, Mirror: rules, URL: "http://127.0.0.1",
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: s.release.Version, CPUArchitecture: "x86_64", URL: s.release.Release, Default: true}},
+	})
+	require.NoError(tb, err)
+
+	all := &seeded{infraEnvs: make([]string, clusters), hosts: make([]hostRef, clusters*hostsEach)}
+	newInfraEnv := func(cluster *strfmt.UUID) (string, error) {
+		env, err := e.RegisterInfraEnv(ctx, &models.InfraEnvCreateParams{
+			Name: swag.String("env"), ClusterID: cluster, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version,
+		})
+		if err != nil {
+			return "", err
+		}
+		return env.ID.String(), nil
+	}
+	all.pool, err = newInfraEnv(nil)
+	require.NoError(tb, err)
+	var group errgroup.Group
+	group.SetLimit(64) // they share commits
+	for i := range clusters {
+		group.Go(func() error {
+			cluster, err := e.RegisterCluster(ctx, &models.ClusterCreateParams{
+				Name: swag.String(fmt.Sprintf("seeded-%d", i)), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(s.release.Version), PullSecret: swag.String(pullSecret),
+				APIVips: []*models.APIVip{{IP: "192.168.100.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
+			})
+			if err != nil {
+				return err
+			}
+			if all.infraEnvs[i], err = newInfraEnv(cluster.ID); err != nil {
+				return err
+			}
+			for n := range hostsEach {
+				host := hostRef{all.infraEnvs[i], uuid.NewString()}
+				all.hosts[i*hostsEach+n] = host
+				id := strfmt.UUID(host.id)
+				if _, err := e.RegisterHost(ctx, host.infraEnv, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: "agent"}); err != nil {
+					return err
+				}
+				reply := &models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1", Output: string(inventoryOf(tb, i*hostsEach+n, usableMemory))}
+				if err := e.StepReply(ctx, host.infraEnv, host.id, reply); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(tb, group.Wait())
+	return all
+}
+
+// usableMemory is what hosts have in bytes; the last digits make it easy to find in a text.
+const usableMemory = int64(64<<30) + 123_456_789
+
+// inventoryOf is the inventory of a large server, as its agent sends it: a few boot disks and a shelf of data disks with
+// their SMART reports cut to size, and as many network functions as its cards offer. It comes to some 25 KB.
+func inventoryOf(tb testing.TB, number int, usable int64) []byte {
+	address := func(n int) string { return fmt.Sprintf("192.168.100.%d/24", 10+n%240) }
+	inv := &models.Inventory{
+		BmcAddress: "10.0.0.7", Boot: &models.Boot{CurrentBootMode: "uefi", SecureBootState: models.SecureBootStateDisabled},
+		CPU: &models.CPU{
+			Architecture: "x86_64", Count: 64, Frequency: 2900, ModelName: "Xeon Gold 6338N",
+			Flags: strings.Fields(strings.Repeat("fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat ", 8)),
+		},
+		Hostname: fmt.Sprintf("host-%d", number),
+		Memory:   &models.Memory{PhysicalBytes: 128 << 30, UsableBytes: usable, PhysicalBytesMethod: models.MemoryMethodDmidecode},
+		Routes: []*models.Route{
+			{Destination: "0.0.0.0", Family: 2, Gateway: "192.168.100.1", Interface: "eno1", Metric: 100},
+			{Destination: "192.168.100.0", Family: 2, Interface: "eno1", Metric: 100},
+		},
+		SystemVendor: &models.SystemVendor{Manufacturer: "Maker", ProductName: "Server", SerialNumber: fmt.Sprintf("SN%06d", number)},
+	}
+	for i := range 16 {
+		name := fmt.Sprintf("nvme%dn1", i)
+		inv.Disks = append(inv.Disks, &models.Disk{
+			ID: "/dev/disk/by-id/nvme-eui." + name, ByID: "/dev/disk/by-id/nvme-eui." + name, ByPath: fmt.Sprintf("/dev/disk/by-path/pci-0000:%02x:00.0-nvme-1", i),
+			DriveType: models.DriveTypeSSD, HasUUID: true, Model: "Data Centre NVMe 3840G", Name: name, Path: "/dev/" + name, Serial: "S" + name, SizeBytes: 3_840_000_000_000,
+			Smart: `{"json_format_version":[1,0],"device":{"name":"/dev/` + name + `","type":"nvme","protocol":"NVMe"},"smart_status":{"passed":true,"nvme":{"value":0}},` +
+				strings.Repeat(`"nvme_smart_health_information_log":{"critical_warning":0,"temperature":31,"available_spare":100,"percentage_used":2},`, 4) + `"power_cycle_count":12}`,
+			Wwn: "eui." + name,
+		})
+	}
+	for i := range 12 {
+		nic := &models.Interface{
+			Biosdevname: fmt.Sprintf("em%d", i+1), Flags: []string{"up", "broadcast", "multicast"}, HasCarrier: i == 0, IPV4Addresses: []string{}, IPV6Addresses: []string{},
+			MacAddress: fmt.Sprintf("52:54:00:%02x:%02x:%02x", number>>8&0xff, number&0xff, i), Mtu: 1500, Name: fmt.Sprintf("eno%d", i+1),
+			Product: "0x159b", SpeedMbps: 25000, Type: "physical", Vendor: "0x8086",
+		}
+		if i == 0 {
+			nic.IPV4Addresses = []string{address(number)}
+		}
+		inv.Interfaces = append(inv.Interfaces, nic)
+	}
+	text, err := inventory.Encode(inv, nil)
+	require.NoError(tb, err)
+	return []byte(text)
+}
+
+// wire is a client that costs little: one connection, requests written as they are, answers read into one buffer.
+type wire struct {
+	conn net.Conn
+	in   *bufio.Reader
+	out  bytes.Buffer
+	body []byte
+}
+
+func dial(tb testing.TB, address string) *wire {
+	tb.Helper()
+	base, err := url.Parse(address)
+	require.NoError(tb, err)
+	conn, err := net.Dial("tcp", base.Host)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, conn.Close()) })
+	return &wire{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
+}
+
+// do sends a request and returns the answer's status and body, which holds until the next call.
+func (w *wire) do(method, path string, body []byte) (status int, answer []byte, err error) {
+	w.out.Reset()
+	fmt.Fprintf(&w.out, "%s %s HTTP/1.1\r\nHost: appliance\r\n", method, path)
+	if body != nil {
+		fmt.Fprintf(&w.out, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	}
+	w.out.WriteString("\r\n")
+	w.out.Write(body)
+	if _, err := w.conn.Write(w.out.Bytes()); err != nil {
+		return 0, nil, err
+	}
+	status, length, err := w.header()
+	if err != nil {
+		return 0, nil, err
+	}
+	w.body = w.body[:0]
+	if length >= 0 {
+		err := w.take(length)
+		return status, w.body, err
+	}
+	for {
+		line, err := w.in.ReadSlice('\n')
+		if err != nil {
+			return 0, nil, err
+		}
+		size, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 64)
+		if err != nil {
+			return 0, nil, err
+		}
+		if err := w.take(int(size)); err != nil {
+			return 0, nil, err
+		}
+		if _, err := w.in.Discard(2); err != nil || size == 0 {
+			return status, w.body, err
+		}
+	}
+}
+
+// header reads an answer's head. The length is -1 for a body in chunks.
+func (w *wire) header() (status, length int, err error) {
+	line, err := w.in.ReadSlice('\n')
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(line) < 12 {
+		return 0, 0, errors.New("the answer is no HTTP")
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, 0, err
+	}
+	for {
+		line, err := w.in.ReadSlice('\n')
+		if err != nil {
+			return 0, 0, err
+		}
+		if len(line) == 2 {
+			return status, length, nil
+		}
+		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return 0, 0, err
+			}
+		}
+		if bytes.HasPrefix(line, []byte("Transfer-Encoding: chunked")) {
+			length = -1
+		}
+	}
+}
+
+func (w *wire) take(n int) error {
+	before := len(w.body)
+	if cap(w.body) < before+n {
+		grown := make([]byte, before, 2*(before+n))
+		copy(grown, w.body)
+		w.body = grown
+	}
+	w.body = w.body[:before+n]
+	_, err := io.ReadFull(w.in, w.body[before:])
+	return err
+}
