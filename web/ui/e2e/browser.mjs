@@ -38,7 +38,9 @@ export const openBrowser = async (siteUrl) => {
   context.on('weberror', (error) => {
     errors.push(error.error().stack ?? String(error.error()));
   });
+  const messages = [];
   context.on('console', (message) => {
+    messages.push(`${message.type()}: ${message.text()}`);
     if (/Content Security Policy/i.test(message.text())) {
       errors.push(message.text());
     }
@@ -49,6 +51,8 @@ export const openBrowser = async (siteUrl) => {
     page,
     foreign,
     errors,
+    /** What the page has written to its console, for a failed test. */
+    output: () => messages.slice(-20).join('\n'),
     /** Keeps a picture of the page. */
     picture: async (name) => {
       count += 1;

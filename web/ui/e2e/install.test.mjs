@@ -29,7 +29,7 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
       } catch (error) {
         failed = true;
         await browser.picture(`FAILED-${picture}`);
-        context.diagnostic(site.output());
+        context.diagnostic(`${site.output()}\n${browser.output()}`);
         throw error;
       }
     });
