@@ -32,9 +32,10 @@ type fileLayer struct {
 
 // layerPart is a stretch of a tar: bytes, or a file's beginning.
 type layerPart struct {
-	data []byte
-	path string
-	size int64
+	data    []byte
+	path    string
+	size    int64
+	content bool // of a file, not the tar's own
 }
 
 func newFileLayer(files ...layerFile) (*fileLayer, error) {
@@ -52,7 +53,7 @@ func newFileLayer(files ...layerFile) (*fileLayer, error) {
 		if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: size}); err != nil {
 			return nil, err
 		}
-		l.parts = append(l.parts, layerPart{data: header.Bytes(), size: int64(header.Len())}, layerPart{data: f.text, path: f.path, size: size})
+		l.parts = append(l.parts, layerPart{data: header.Bytes(), size: int64(header.Len())}, layerPart{data: f.text, path: f.path, size: size, content: true})
 		if rest := size % 512; rest != 0 {
 			l.parts = append(l.parts, layerPart{data: make([]byte, 512-rest), size: 512 - rest})
 		}
@@ -66,7 +67,7 @@ func (l *fileLayer) truncated() (*fileLayer, error) {
 	cut := &fileLayer{}
 	largest := 0
 	for i, p := range l.parts {
-		if p.size > l.parts[largest].size {
+		if p.content && (!l.parts[largest].content || p.size > l.parts[largest].size) {
 			largest = i
 		}
 	}
