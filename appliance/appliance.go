@@ -30,8 +30,12 @@ import (
 	"landfall/web/image"
 )
 
-// collectEvery is how often files that nothing refers to any more are looked for.
-const collectEvery = 6 * time.Hour
+const (
+	// tidyEvery is how often the change log is cut; whoever follows the feed can go back that far at least.
+	tidyEvery = 15 * time.Minute
+	// collectEvery is how often files that nothing refers to any more are looked for, in turns of tidyEvery.
+	collectEvery = 24
+)
 
 // Appliance is an appliance that has everything it needs and listens.
 type Appliance struct {
@@ -144,7 +148,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	start(a.engine.Run)
 	start(a.images.run)
 	start(a.discovery.digests.run)
-	start(a.collect)
+	start(a.tidy)
 	start(func(ctx context.Context) error {
 		listener := a.listener
 		a.listener = nil // the server closes it
@@ -159,19 +163,30 @@ func (a *Appliance) Run(ctx context.Context) error {
 	return errors.Join(errors.Join(errs...), a.Close())
 }
 
-// collect removes files that nothing refers to any more, now and then.
-func (a *Appliance) collect(ctx context.Context) error {
-	ticker := time.NewTicker(collectEvery)
+// tidy removes what nobody needs any more: the change log before the last turn, and files that nothing refers to.
+func (a *Appliance) tidy(ctx context.Context) error {
+	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
-	for {
-		if err := a.db.CollectBlobs(ctx); err != nil && ctx.Err() == nil {
-			a.log.Warn("Files that are not needed any more could not be removed.", "error", err)
+	last := a.db.Revision()
+	for turn := 0; ; turn++ {
+		if turn%collectEvery == 0 {
+			if err := a.db.CollectBlobs(ctx); err != nil && ctx.Err() == nil {
+				a.log.Warn("Files that are not needed any more could not be removed.", "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
+		now := a.db.Revision()
+		if now == last {
+			continue
+		}
+		if err := a.db.Compact(ctx, last); err != nil && ctx.Err() == nil {
+			a.log.Warn("The change log could not be cut.", "error", err)
+		}
+		last = now
 	}
 }
 

@@ -13,18 +13,17 @@ import (
 // Config is what one appliance is told. Every key can be given in a YAML file, as an environment variable and as a flag;
 // see [Load]. The tags name the key, explain it (help) and say which check its value must pass (check, oneof).
 type Config struct {
-	Listen         string         `mapstructure:"listen" check:"address" help:"address and port to serve HTTP on"`
-	URL            []string       `mapstructure:"url" check:"url" help:"URLs under which hosts and management controllers reach the appliance, the preferred one first; left out: taken from the machine's addresses"`
-	DataDir        string         `mapstructure:"data_dir" check:"path" help:"directory of the database, generated files and cached installers"`
-	OSImages       []OSImage      `mapstructure:"os_images" help:"live ISOs that discovery ISOs are made from, as YAML"`
-	ReleaseImages  []ReleaseImage `mapstructure:"release_images" help:"OpenShift releases that clusters can be made of, as YAML"`
-	Mirror         Mirror         `mapstructure:"mirror"`
-	Images         Images         `mapstructure:"images"`
-	PullSecretFile string         `mapstructure:"pull_secret_file" check:"file" help:"pull secret for what the appliance itself asks of registries when no cluster is concerned"`
-	NTPSources     []string       `mapstructure:"ntp_sources" check:"host" help:"time servers that all hosts are told, names or addresses"`
-	Limits         Limits         `mapstructure:"limits"`
-	Timeouts       Timeouts       `mapstructure:"timeouts"`
-	Log            Log            `mapstructure:"log"`
+	Listen        string         `mapstructure:"listen" check:"address" help:"address and port to serve HTTP on"`
+	URL           []string       `mapstructure:"url" check:"url" help:"URLs under which hosts and management controllers reach the appliance, the preferred one first; left out: taken from the machine's addresses"`
+	DataDir       string         `mapstructure:"data_dir" check:"path" help:"directory of the database, generated files and cached installers"`
+	OSImages      []OSImage      `mapstructure:"os_images" help:"live ISOs that discovery ISOs are made from, as YAML"`
+	ReleaseImages []ReleaseImage `mapstructure:"release_images" help:"OpenShift releases that clusters can be made of, as YAML"`
+	Mirror        Mirror         `mapstructure:"mirror"`
+	Images        Images         `mapstructure:"images"`
+	NTPSources    []string       `mapstructure:"ntp_sources" check:"host" help:"time servers that all hosts are told, names or addresses"`
+	Limits        Limits         `mapstructure:"limits"`
+	Timeouts      Timeouts       `mapstructure:"timeouts"`
+	Log           Log            `mapstructure:"log"`
 }
 
 // OSImage is one live ISO: a file, or a URL it is fetched from.

@@ -38,6 +38,7 @@ type Mirror interface {
 	RegistriesConf() []byte
 	ImageDigestSources() []mirror.ImageDigestSource
 	CABundle() []byte
+	Hosts() []string // of the mirrors, without ports
 	Empty() bool
 }
 

@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/mirror"
+	"landfall/ignition"
 )
 
 // installConfig is the part of openshift-install's install-config.yaml (v1) that the appliance writes. It is written as
@@ -206,13 +207,7 @@ func (p *plan) proxy() *proxyConfig {
 	if appliance, err := url.Parse(p.engine.URL); err == nil && appliance.Hostname() != "" {
 		around = append(around, appliance.Hostname())
 	}
-	for _, source := range p.engine.Mirror.ImageDigestSources() {
-		for _, endpoint := range source.Mirrors {
-			host, _, _ := strings.Cut(endpoint, "/")
-			host, _, _ = strings.Cut(host, ":")
-			around = append(around, host)
-		}
-	}
+	around = append(around, p.engine.Mirror.Hosts()...)
 	config.NoProxy = strings.Join(commaList(strings.Join(around, ",")), ",")
 	return config
 }
@@ -266,4 +261,45 @@ func joinAuthority(held any, certificate string) (string, error) {
 		return "", fmt.Errorf("the generated kubeconfig has a certificate-authority-data that is not base64: %w", err)
 	}
 	return base64.StdEncoding.EncodeToString([]byte(strings.TrimSpace(certificate) + "\n" + string(before))), nil
+}
+
+// bareMetalHosts describes the hosts for the BareMetalHost objects of the new cluster, on the platform that has them.
+func (p *plan) bareMetalHosts() []ignition.BareMetalHost {
+	if *p.row.API.Platform.Type != models.PlatformTypeBaremetal {
+		return nil
+	}
+	hosts := make([]ignition.BareMetalHost, 0, len(p.hosts))
+	for _, host := range p.hosts {
+		hosts = append(hosts, ignition.BareMetalHost{Name: host.Hostname(), Role: string(host.Role()), Hardware: hardware(host)})
+	}
+	return hosts
+}
+
+// hardware turns an inventory into what metal3 keeps of a machine.
+func hardware(host *inventory.Host) ignition.Hardware {
+	found := host.Inventory
+	details := ignition.Hardware{Hostname: host.Hostname()}
+	if vendor := found.SystemVendor; vendor != nil {
+		details.SystemVendor = ignition.HardwareVendor{Manufacturer: vendor.Manufacturer, ProductName: vendor.ProductName, SerialNumber: vendor.SerialNumber}
+	}
+	if found.Memory != nil {
+		details.RAMMebibytes = int(found.Memory.PhysicalBytes >> 20)
+	}
+	if cpu := found.CPU; cpu != nil {
+		details.CPU = ignition.HardwareCPU{Arch: cpu.Architecture, Model: cpu.ModelName, ClockMegahertz: cpu.Frequency, Flags: cpu.Flags, Count: int(cpu.Count)}
+	}
+	for _, nic := range found.Interfaces {
+		for _, address := range inventory.Addresses(nic) {
+			details.NICs = append(details.NICs, ignition.HardwareNIC{
+				Name: nic.Name, Model: nic.Product, MAC: nic.MacAddress, IP: address.Addr().String(), SpeedGbps: int(nic.SpeedMbps / 1000),
+			})
+		}
+	}
+	for _, disk := range found.Disks {
+		details.Storage = append(details.Storage, ignition.HardwareStorage{
+			Name: disk.Path, Rotational: disk.DriveType == models.DriveTypeHDD, SizeBytes: disk.SizeBytes, Vendor: disk.Vendor,
+			Model: disk.Model, SerialNumber: disk.Serial, WWN: disk.Wwn, HCTL: disk.Hctl,
+		})
+	}
+	return details
 }

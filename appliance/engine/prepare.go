@@ -334,7 +334,7 @@ func (p *plan) request(images *releaseRecord) release.GenerateRequest {
 func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string][]byte, error) {
 	files := maps.Clone(generated.Files)
 	if bootstrap, ok := files[fileBootstrap]; ok {
-		edited, err := ignition.EditBootstrap(bootstrap, ignition.BootstrapEdits{SingleNode: p.singleNode()})
+		edited, err := ignition.EditBootstrap(bootstrap, ignition.BootstrapEdits{SingleNode: p.singleNode(), Hosts: p.bareMetalHosts()})
 		if err != nil {
 			return nil, fmt.Errorf("editing the generated bootstrap ignition: %w", err)
 		}
