@@ -92,7 +92,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}); err != nil {
 		return nil, err
 	}
-	a.images = newOSImages(config.OSImages, filepath.Join(config.DataDir, "os-images"), logger)
+	a.images = newOSImages(config.OSImages, filepath.Join(config.DataDir, "os-images"), logger, clockwork.NewRealClock())
 	return a, a.newServer()
 }
 

@@ -16,11 +16,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"landfall/appliance/engine"
 	"landfall/isogen"
 	"landfall/web/api"
 	"landfall/web/image"
 	"landfall/web/problem"
+)
+
+// Waits between two tries to fetch an OS image.
+const (
+	firstRetry = 5 * time.Second
+	lastRetry  = 5 * time.Minute
 )
 
 // heldImages bounds how many images are kept made; one takes little more than its ignition config.
@@ -44,15 +52,16 @@ const (
 
 // osImages are the configured live ISOs. A bad one is said to be bad and harms no other.
 type osImages struct {
-	dir string
-	log *slog.Logger
+	dir   string
+	log   *slog.Logger
+	clock clockwork.Clock
 
 	mu     sync.Mutex
 	images []*osImage
 }
 
-func newOSImages(configured []OSImage, dir string, logger *slog.Logger) *osImages {
-	o := &osImages{dir: dir, log: logger}
+func newOSImages(configured []OSImage, dir string, logger *slog.Logger, clock clockwork.Clock) *osImages {
+	o := &osImages{dir: dir, log: logger, clock: clock}
 	for _, config := range configured {
 		image := &osImage{config: config, state: imageWaiting}
 		o.images = append(o.images, image)
@@ -130,25 +139,55 @@ func minor(version string) string {
 	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
-// run fetches the ISOs that are configured by URL and not there yet.
+// run fetches the ISOs that are configured by URL and not there yet, one after the other. A line that breaks is tried
+// again; a file that is the wrong one is not.
 func (o *osImages) run(ctx context.Context) error {
 	for _, image := range o.images {
-		if image.config.URL == "" || image.base != nil {
+		if image.config.URL == "" || image.state == imageReady {
 			continue
 		}
-		if err := o.fetch(ctx, image); err != nil {
+		wait := firstRetry
+		for {
+			err := o.fetch(ctx, image)
+			if err == nil {
+				o.open(image, o.path(image.config))
+				break
+			}
+			wrong := errors.As(err, new(*wrongFileError))
 			if ctx.Err() != nil {
 				return nil
 			}
-			o.mu.Lock()
-			image.state, image.message = imageBad, err.Error()
-			o.mu.Unlock()
-			o.log.Error("An OS image could not be fetched.", "url", image.config.URL, "error", err)
-			continue
+			o.note(image, wrong, err)
+			if wrong {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-o.clock.After(wait):
+			}
+			wait = min(2*wait, lastRetry)
 		}
-		o.open(image, o.path(image.config))
 	}
 	return nil
+}
+
+// note writes down why an image is not there.
+func (o *osImages) note(image *osImage, forGood bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	image.state, image.message = imageWaiting, "after a failure: "+err.Error()
+	if forGood {
+		image.state, image.message = imageBad, err.Error()
+	}
+	o.log.Error("An OS image could not be fetched.", "url", image.config.URL, "again", !forGood, "error", err)
+}
+
+// wrongFileError says that what a server has is not what is configured.
+type wrongFileError struct{ got, want string }
+
+func (e *wrongFileError) Error() string {
+	return "what was downloaded has sha256 " + e.got + ", configured is " + e.want + "; correct sha256 under os_images, or name the right file"
 }
 
 // fetch downloads an ISO, going on where an earlier try ended, and gives it its name only when its digest is right.
@@ -241,7 +280,7 @@ func checkDigest(file *os.File, want string) error {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("what was downloaded has sha256 %s, configured is %s; correct sha256 under os_images, or fetch the right file", got, want)
+		return &wrongFileError{got, want}
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ type change struct {
 
 	events       int
 	touchedHosts []string
+	gone         []string // hosts that were deleted
 	reported     []string // hosts whose reports were replaced
 	deadlineSet  bool
 	preparations bool // which clusters are to be prepared changed

@@ -59,6 +59,9 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err := checkNames(&name, &domain); err != nil {
 		return nil, err
 	}
+	if err := checkProxies(swag.StringValue(params.HTTPProxy), swag.StringValue(params.HTTPSProxy)); err != nil {
+		return nil, err
+	}
 	image, err := e.releaseImage(swag.StringValue(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
 	if err != nil {
 		return nil, err
@@ -365,6 +368,9 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	assign(&api.Name, params.Name)
 	assign(&api.BaseDNSDomain, params.BaseDNSDomain)
 	assign(&api.AdditionalNtpSource, params.AdditionalNtpSource)
+	if err := checkProxies(swag.StringValue(params.HTTPProxy), swag.StringValue(params.HTTPSProxy)); err != nil {
+		return err
+	}
 	assign(&api.HTTPProxy, params.HTTPProxy)
 	assign(&api.HTTPSProxy, params.HTTPSProxy)
 	assign(&api.NoProxy, params.NoProxy)

@@ -196,6 +196,10 @@ func (e *Engine) announce(c *change) {
 	for _, key := range c.touchedHosts {
 		e.presence.forget(key)
 	}
+	for _, key := range c.gone {
+		e.presence.remove(key)
+		e.parsed.drop(key)
+	}
 	if c.deadlineSet {
 		e.wake()
 	}

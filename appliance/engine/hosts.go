@@ -185,7 +185,7 @@ func (c *change) removeHost(h *hostRecord) error {
 	}
 	delete(c.hosts, key)
 	delete(c.dirtyHosts, key)
-	c.touchedHosts = append(c.touchedHosts, key)
+	c.gone = append(c.gone, key)
 	return errors.Join(
 		hostRows.Delete(c.tx, key),
 		c.clearReports(key),

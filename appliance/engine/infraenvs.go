@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -44,8 +45,8 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 			}
 		}
 		image, err := e.releaseImage(version, arch, "")
-		if err != nil && version != "" && e.noRelease(arch) {
-			return err
+		if err != nil && clusterID == "" && (version == "" || e.Images.Agent == "") {
+			return err // nothing would say which agent its hosts run
 		}
 		if err == nil {
 			version, arch = image.OpenshiftVersion, image.CPUArchitecture
@@ -86,10 +87,6 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 		return nil, err
 	}
 	return e.InfraEnv(id.String())
-}
-
-func (e *Engine) noRelease(arch string) bool {
-	return !slices.ContainsFunc(e.ReleaseList, func(r ReleaseImage) bool { return arch == "" || r.CPUArchitecture == arch })
 }
 
 // imageURL is where an infra-env's image is downloaded. It ends in ".iso" and has no query, as BMCs insist.
@@ -301,10 +298,37 @@ func (e *Engine) checkDiscovery(row *infraEnvRecord) error {
 	if err != nil {
 		return err
 	}
+	if err := checkProxies(config.Proxy.HTTP, config.Proxy.HTTPS); err != nil {
+		return err
+	}
 	if _, err := ignition.Discovery(config); err != nil {
 		return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 	}
 	return nil
+}
+
+// checkProxies refuses proxies that no program could use.
+func checkProxies(proxies ...string) error {
+	for _, proxy := range proxies {
+		if proxy == "" {
+			continue
+		}
+		if parsed, err := url.Parse(proxy); err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+			return invalid("The proxy %q is not a URL, such as http://proxy.example.com:3128.", redact(proxy, parsed))
+		}
+	}
+	return nil
+}
+
+// redact leaves the password out of a URL, or out of what was meant for one.
+func redact(text string, parsed *url.URL) string {
+	if parsed != nil && parsed.User != nil {
+		return parsed.Redacted()
+	}
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return "…" + text[at:]
+	}
+	return text
 }
 
 func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (ignition.DiscoveryConfig, error) {

@@ -203,7 +203,6 @@ type clusterSituation struct {
 	allInstalled  bool
 	timedOut      bool // the present state's limit has passed
 	totalTimedOut bool
-	operatorsUp   bool
 	reason        string
 }
 

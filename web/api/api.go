@@ -98,12 +98,12 @@ func translate(handler echo.HandlerFunc) echo.HandlerFunc {
 		if r := c.Request(); r.Method != http.MethodGet {
 			c.SetRequest(r.WithContext(engine.WithRequestID(r.Context(), web.RequestID(r.Context()))))
 		}
-		return problemOf(handler(c))
+		return Problem(handler(c))
 	}
 }
 
-// problemOf turns an engine's or the store's error into what the client is told.
-func problemOf(err error) error {
+// Problem turns an engine's or the store's error into what the client is told.
+func Problem(err error) error {
 	if err == nil {
 		return nil
 	}
