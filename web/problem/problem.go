@@ -74,13 +74,28 @@ func Schema(err error) *Error {
 	var sentences []string
 	var code int32
 	eachCause(err, func(cause error) {
-		sentences = append(sentences, cause.Error())
+		sentences = append(sentences, word(cause))
 		var coded openapi.Error
 		if code == 0 && errors.As(cause, &coded) {
 			code = coded.Code()
 		}
 	})
 	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Reason: strings.Join(sentences, "; "), Err: err}
+}
+
+// word says in words what a regular expression would say, for the fields where people enter addresses.
+func word(err error) string {
+	failed, ok := errors.AsType[*openapi.Validation](err)
+	if !ok || failed.Code() != openapi.PatternFailCode {
+		return err.Error()
+	}
+	switch {
+	case strings.HasSuffix(failed.Name, "cidr"):
+		return fmt.Sprintf("%s is %q, which is not a network in CIDR notation, such as 192.168.0.0/24", failed.Name, failed.Value)
+	case strings.HasSuffix(failed.Name, ".ip"):
+		return fmt.Sprintf("%s is %q, which is not an IP address, such as 192.168.0.7", failed.Name, failed.Value)
+	}
+	return err.Error()
 }
 
 func eachCause(err error, visit func(error)) {
@@ -117,7 +132,7 @@ const statusClientGone = 499
 
 // TooLarge returns the 413 of a body that is larger than limit bytes.
 func TooLarge(limit int64) *Error {
-	return New(http.StatusRequestEntityTooLarge, "the request body is larger than the %d bytes that are accepted here; send less, or raise the limit in the configuration", limit)
+	return New(http.StatusRequestEntityTooLarge, "the request body is larger than the %d bytes that are accepted here; send less, or raise the limit under limits in the configuration", limit)
 }
 
 // Body returns the value that is written as JSON: [models.InfraError] for 401 and 403, a code and a message for 422, and

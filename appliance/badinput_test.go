@@ -1,0 +1,289 @@
+package appliance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// Each wrong input is sent to a running appliance over HTTP and must be answered with one sentence that a person can act
+// on, leave nothing behind, and leave the appliance as able as before. docs/testing.md lists them all.
+
+// answer is what the appliance answered to a request.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// reason is the sentence of an error, whichever of the API's shapes it has.
+func (a answer) reason(t *testing.T) string {
+	t.Helper()
+	var shape struct{ Reason, Message string }
+	require.NoError(t, json.Unmarshal(a.body, &shape), "%s", a.body)
+	return shape.Reason + shape.Message
+}
+
+// read decodes the answer, which must have the status.
+func (a answer) read(t *testing.T, status int, into any) {
+	t.Helper()
+	require.Equal(t, status, a.status, "%s", a.body)
+	require.NoError(t, json.Unmarshal(a.body, into), "%s", a.body)
+}
+
+// ask sends a request with a body of JSON, or with a text or reader as it is; nil sends none.
+func ask(t *testing.T, method, url string, body any) answer {
+	t.Helper()
+	var content io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		content = strings.NewReader(b)
+	case io.Reader:
+		content = b
+	default:
+		text, err := json.Marshal(b)
+		require.NoError(t, err)
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, url, content)
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answered, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return answer{response.StatusCode, answered}
+}
+
+// requireRefusal checks that an answer is an error of the status, in one sentence that says all of the texts.
+func requireRefusal(t *testing.T, got answer, status int, says ...string) {
+	t.Helper()
+	require.Equal(t, status, got.status, "%s", got.body)
+	requireSentence(t, got.reason(t), says...)
+}
+
+// requireSentence checks that a text says all of what it must, on one line, and shows nothing of the program's inside.
+func requireSentence(t *testing.T, text string, says ...string) {
+	t.Helper()
+	t.Log(text)
+	for _, said := range says {
+		require.Contains(t, text, said)
+	}
+	require.NotContains(t, text, "\n", "one line")
+	for _, inside := range []string{"*errors.", "models.", "json:", "Go value", "interface {}", "%!", "<nil>", "goroutine", "hunter2"} {
+		require.NotContains(t, text, inside)
+	}
+}
+
+// object is a JSON object of a request.
+type object map[string]any
+
+func (o object) with(changes object) object {
+	changed := maps.Clone(o)
+	maps.Copy(changed, changes)
+	return changed
+}
+
+// newCluster is a description of a cluster that has nothing wrong.
+func (s *site) newCluster(name string) object {
+	return object{
+		"name": name, "base_dns_domain": "site.test", "openshift_version": s.release.Version, "pull_secret": pullSecret,
+		"control_plane_count": 1,
+	}
+}
+
+func (s *site) newInfraEnv(name string) object {
+	return object{"name": name, "pull_secret": pullSecret, "openshift_version": s.release.Version}
+}
+
+// create sends a description that is accepted and returns the new object's id.
+func create(t *testing.T, url string, description object) string {
+	t.Helper()
+	var created struct{ ID string }
+	ask(t, http.MethodPost, url, description).read(t, http.StatusCreated, &created)
+	return created.ID
+}
+
+// requireNothing checks that the appliance lists nothing under a path.
+func requireNothing(t *testing.T, url string) {
+	t.Helper()
+	var list []any
+	ask(t, http.MethodGet, url, nil).read(t, http.StatusOK, &list)
+	require.Empty(t, list)
+}
+
+func TestAClusterThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	clusters := address + apiPath + "/clusters"
+	network := func(cidr string) []object { return []object{{"cidr": cidr}} }
+
+	for name, wrong := range map[string]struct {
+		changes object
+		status  int
+		says    []string
+	}{
+		"a name with an underscore":      {object{"name": "my_cluster"}, 400, []string{`The cluster name "my_cluster" has the character '_'`, "use only lower-case letters, digits and hyphens"}},
+		"a name in upper case":           {object{"name": "East"}, 400, []string{`"East" has the character 'E'`}},
+		"a name with a dot":              {object{"name": "a.b"}, 400, []string{`"a.b" has the character '.'`}},
+		"a name that ends in a hyphen":   {object{"name": "east-"}, 400, []string{"begins or ends with a hyphen", "use a letter or digit there"}},
+		"a name that is too long":        {object{"name": strings.Repeat("a", 55)}, 422, []string{"name", "54"}},
+		"no name":                        {object{"name": nil}, 422, []string{"name", "required"}},
+		"an empty name":                  {object{"name": ""}, 422, []string{"name"}},
+		"a domain with a space":          {object{"base_dns_domain": "my site.test"}, 400, []string{`The base domain "my site.test" cannot be used`, `"my site"`}},
+		"a domain with an empty part":    {object{"base_dns_domain": "site..test"}, 400, []string{"is empty, remove the extra dot"}},
+		"a domain that is an address":    {object{"base_dns_domain": "192.168.1.1"}, 400, []string{"looks like an IP address"}},
+		"a pull secret that is no JSON":  {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON", `{"auths":{"registry":{"auth":"…"}}}`}},
+		"a pull secret without auths":    {object{"pull_secret": `{"registry":"hunter2"}`}, 400, []string{`The pull secret has no "auths"`}},
+		"a pull secret with a bad entry": {object{"pull_secret": `{"auths":{"mirror.site.test":{"auth":"hunter2"}}}`}, 400, []string{`"mirror.site.test"`, "base64 of user:password"}},
+		"no pull secret":                 {object{"pull_secret": nil}, 422, []string{"pull_secret", "required"}},
+		"overlapping cluster and service networks": {object{"cluster_networks": []object{{"cidr": "10.128.0.0/14", "host_prefix": 23}}, "service_networks": network("10.130.0.0/16")}, 400,
+			[]string{"The service network 10.130.0.0/16 overlaps with the cluster network 10.128.0.0/14", "choose another for one of them"}},
+		"a machine network in the service network": {object{"machine_networks": network("172.30.4.0/24")}, 400, []string{"machine network 172.30.4.0/24 overlaps with the service network 172.30.0.0/16"}},
+		"a network that is none":                   {object{"machine_networks": network("192.168.1.0")}, 422, []string{`machine_networks.0.cidr is "192.168.1.0"`, "CIDR notation, such as"}},
+		"a network with host bits":                 {object{"machine_networks": network("192.168.1.7/24")}, 400, []string{"192.168.1.7/24", "the network is 192.168.1.0/24"}},
+		"a VIP that is no address":                 {object{"api_vips": []object{{"ip": "api.site.test"}}}, 422, []string{`api_vips.0.ip is "api.site.test"`, "not an IP address"}},
+		"a version that is not configured":         {object{"openshift_version": "3.11"}, 400, []string{`no release image for OpenShift "3.11" on x86_64`, "the configuration has " + s.release.Version}},
+		"an architecture that is not configured":   {object{"cpu_architecture": "s390x"}, 400, []string{"on s390x"}},
+		"a proxy that is no URL":                   {object{"http_proxy": "me:hunter2@proxy:3128"}, 400, []string{`The proxy "…@proxy:3128" is not a URL, such as`}},
+		"two control-plane nodes":                  {object{"control_plane_count": 2}, 400, []string{"1, 3, 4 or 5 control-plane nodes, not 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireRefusal(t, ask(t, http.MethodPost, clusters, s.newCluster("east").with(wrong.changes)), wrong.status, wrong.says...)
+		})
+	}
+	requireNothing(t, clusters)
+	requireNothing(t, address+apiPath+"/events")
+
+	id := create(t, clusters, s.newCluster("east"))
+	for name, wrong := range map[string]struct {
+		changes object
+		status  int
+		says    []string
+	}{
+		"a name":             {object{"name": "west!"}, 400, []string{`"west!" has the character '!'`}},
+		"a pull secret":      {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON"}},
+		"networks":           {object{"name": "west", "machine_networks": network("10.128.7.0/24")}, 400, []string{"overlaps with the cluster network 10.128.0.0/14"}},
+		"the older networks": {object{"name": "west", "machine_network_cidr": "10.128.7.0/24"}, 400, []string{"overlaps with the cluster network 10.128.0.0/14"}},
+	} {
+		t.Run("changing "+name, func(t *testing.T) {
+			requireRefusal(t, ask(t, http.MethodPatch, clusters+"/"+id, wrong.changes), wrong.status, wrong.says...)
+			var cluster models.Cluster
+			ask(t, http.MethodGet, clusters+"/"+id, nil).read(t, http.StatusOK, &cluster)
+			require.Equal(t, "east", cluster.Name)
+			require.Empty(t, cluster.MachineNetworks)
+		})
+	}
+}
+
+func TestAnInfraEnvThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	infraEnvs := address + apiPath + "/infra-envs"
+	for name, wrong := range map[string]struct {
+		changes object
+		status  int
+		says    []string
+	}{
+		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON"}},
+		"an empty name":                 {object{"name": " "}, 400, []string{"An infra-env needs a name"}},
+		"no such cluster":               {object{"cluster_id": "3a930088-e49c-4584-b7d1-54d2f0d8a9c3"}, 404, []string{"There is no cluster 3a930088-e49c-4584-b7d1-54d2f0d8a9c3."}},
+		"a version without a release":   {object{"openshift_version": "3.11"}, 400, []string{`OpenShift "3.11"`, "the configuration has"}},
+		"overrides that are no JSON":    {object{"ignition_config_override": "{hunter2"}, 400, []string{"JSON"}},
+		"a trust bundle that is no PEM": {object{"additional_trust_bundle": "hunter2"}, 400, []string{"PEM"}},
+		"a time server that is no name": {object{"additional_ntp_sources": "not a name"}, 400, []string{"not a name"}},
+		"a proxy that is no URL":        {object{"proxy": object{"http_proxy": "proxy.site.test"}}, 400, []string{`The proxy "proxy.site.test" is not a URL, such as`}},
+		"a network description that is no YAML": {object{"static_network_config": []object{{"network_yaml": "interfaces: [", "mac_interface_map": []object{
+			{"mac_address": "02:00:00:00:00:01", "logical_nic_name": "eth0"}}}}}, 400, []string{"YAML"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireRefusal(t, ask(t, http.MethodPost, infraEnvs, s.newInfraEnv("east").with(wrong.changes)), wrong.status, wrong.says...)
+		})
+	}
+	requireNothing(t, infraEnvs)
+}
+
+func TestABodyThatCanNotBeTakenIsRefused(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	clusters := address + apiPath + "/clusters"
+	const megabytes = 50 << 20
+	for name, wrong := range map[string]struct {
+		body   any
+		status int
+		says   []string
+	}{
+		"no body":              {nil, 400, []string{"the request has no body", "takes a JSON object"}},
+		"no JSON":              {"name: east\n", 400, []string{"the request body is not JSON", "line 1, column 2"}},
+		"JSON that is cut off": {`{"name": "east",`, 400, []string{"the request body is not JSON", "ends in the middle"}},
+		"two values":           {`{} {}`, 400, []string{"goes on after its JSON value ends", "send one value only"}},
+		"another type":         {`{"name": 7}`, 400, []string{"name is a JSON number, but the API takes a string there"}},
+		"a list":               {`[]`, 400, []string{"the request body is a JSON array, but the API takes an object there"}},
+		"an unknown field":     {s.newCluster("east").with(object{"colour": "red"}), 400, []string{`the field "colour"`, "leave it out or correct its name"}},
+		"50 MB":                {bytes.NewReader(make([]byte, megabytes)), 413, []string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
+		"50 MB of no said length": {struct{ io.Reader }{bytes.NewReader(bytes.Repeat([]byte(" "), megabytes))}, 413,
+			[]string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireRefusal(t, ask(t, http.MethodPost, clusters, wrong.body), wrong.status, wrong.says...)
+		})
+	}
+	requireNothing(t, clusters)
+	create(t, clusters, s.newCluster("east"))
+}
+
+func TestAHostThatRegistersTwiceIsOneHost(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	first, second := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("first")), create(t, address+apiPath+"/infra-envs", s.newInfraEnv("second"))
+	id := uuid.NewString()
+	register := func(infraEnv string) answer {
+		return ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+infraEnv+"/hosts", object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"})
+	}
+	hosts := func(infraEnv string) []models.Host {
+		var list []models.Host
+		ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/hosts", nil).read(t, http.StatusOK, &list)
+		return list
+	}
+	registered := func() int {
+		var list []models.Event
+		ask(t, http.MethodGet, address+apiPath+"/events?host_id="+id, nil).read(t, http.StatusOK, &list)
+		count := 0
+		for _, event := range list {
+			if strings.Contains(*event.Message, "registered") {
+				count++
+			}
+		}
+		return count
+	}
+
+	var together sync.WaitGroup
+	answers := make([]answer, 8)
+	for i := range answers {
+		together.Go(func() { answers[i] = register(first) })
+	}
+	together.Wait()
+	for _, got := range answers {
+		require.Equal(t, http.StatusCreated, got.status, "%s", got.body)
+	}
+	require.Len(t, hosts(first), 1)
+	require.Equal(t, 1, registered())
+
+	require.Equal(t, http.StatusCreated, register(second).status)
+	require.Empty(t, hosts(first), "a machine is in one place")
+	require.Len(t, hosts(second), 1)
+
+	requireRefusal(t, ask(t, http.MethodPost, fmt.Sprintf("%s%s/infra-envs/%s/hosts", address, apiPath, first), object{"host_id": "no-uuid"}), http.StatusUnprocessableEntity, "host_id", "uuid")
+	requireRefusal(t, register(uuid.NewString()), http.StatusNotFound, "There is no infra-env")
+}
