@@ -39,6 +39,7 @@ func (c *change) refreshCluster(id string) error {
 			return err
 		}
 		crew.hosts = append(crew.hosts, host)
+		c.touchedHosts = append(c.touchedHosts, hostKey(h)) // what one host reports is in the instructions of the others
 	}
 	if err := c.derive(crew); err != nil {
 		return err
