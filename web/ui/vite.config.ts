@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
 import { defaultClientConditions, defineConfig } from 'vite';
@@ -7,18 +6,6 @@ import { replaceModules } from './build/replace.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
-
-/** The version the binary has too: `LANDFALL_VERSION` given by the Makefile, else what git says. */
-const version = (): string => {
-  if (process.env.LANDFALL_VERSION) {
-    return process.env.LANDFALL_VERSION;
-  }
-  try {
-    return execFileSync('git', ['describe', '--tags', '--always'], { encoding: 'utf8' }).trim();
-  } catch {
-    return 'unknown';
-  }
-};
 
 export default defineConfig({
   plugins: [
@@ -51,12 +38,8 @@ export default defineConfig({
     dedupe: ['react', 'react-dom', 'react-redux', 'react-router-dom', 'react-i18next'],
   },
   define: {
-    'process.env': JSON.stringify({
-      AIUI_APP_API_ROOT: '/api/assisted-install',
-      AIUI_APP_VERSION: version(),
-      AIUI_APP_GIT_SHA: '',
-      AIUI_APP_IMAGE_REPO: '',
-    }),
+    // The library looks for settings there; it needs none of them.
+    'process.env': '{}',
   },
   build: {
     outDir: here('../../assets/ui'),

@@ -97,6 +97,13 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     await page.getByRole('button', { name: 'Ready', exact: true }).nth(2).waitFor({ timeout: 2 * minute });
   });
 
+  step('looks into what was checked of a host', async () => {
+    await page.getByRole('button', { name: 'Ready', exact: true }).first().click();
+    await page.getByRole('dialog').getByText('Hardware', { exact: true }).waitFor();
+    await browser.picture('the-validations-of-a-host');
+    await page.keyboard.press('Escape');
+  });
+
   step('finds the same page after a reload', async () => {
     await page.reload();
     await heading('Host discovery').waitFor();
@@ -123,9 +130,21 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     await heading('Installation progress').waitFor({ timeout: minute });
   });
 
-  step('reads the events while they happen', async () => {
+  step('follows the progress of each host', async () => {
+    await page.getByRole('button', { name: /^Host inventory/ }).click();
+    await page.getByText(/^\d+\/\d+$/).or(page.getByText(/^[A-Za-z ]+ \d+\/\d+$/)).first().waitFor();
+  });
+
+  step('sees events as they happen, without asking', async () => {
     await page.getByRole('button', { name: 'View cluster events' }).click();
-    await page.getByRole('dialog').getByRole('row').nth(1).waitFor();
+    const latest = page.locator('#events-modal tr').nth(1);
+    const before = await latest.innerText();
+    // The list itself looks once a minute: what comes sooner comes by the feed.
+    const patience = Date.now() + minute / 2;
+    while ((await latest.innerText()) === before) {
+      assert.ok(Date.now() < patience, `no event came after "${before}"`);
+      await page.waitForTimeout(200);
+    }
   });
 
   step('sees the installation finish', async () => {

@@ -51,7 +51,7 @@ export const startSite = async () => {
     },
     /** Boots simulated hosts from an infra-env's ISO. */
     bootHosts: (infraEnvId, count) => {
-      crews.push(run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--count', String(count), '--speed', '100'));
+      crews.push(run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--count', String(count), '--speed', '40'));
     },
     /** What the appliance and the hosts have written, for a failed test. */
     output: () => [appliance, ...crews].map((program) => program.output()).join('\n'),
