@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 var errEmptyKey = errors.New("the key is empty")
@@ -14,12 +16,21 @@ type Bucket[T any] struct {
 	name    string
 	prefix  string
 	version int
+	deepen  copier // of a cached bucket
+	cached  bool
 }
 
-// NewBucket describes the bucket of that name. Raise version when T changes in a way that an older program must not read or overwrite; values of older
+// NewBucket describes the bucket of that name. Values of type json.RawMessage are taken to be JSON and kept as they are. Raise version when T changes in a way that an older program must not read or overwrite; values of older
 // versions are read as they are, by the rules of JSON.
 func NewBucket[T any](name string, version int) Bucket[T] {
 	return Bucket[T]{name: name, prefix: "/" + name + "/", version: version}
+}
+
+// Cached returns the bucket with its newest values remembered as they were decoded: Get then costs a copy instead of reading JSON. It is for values that are read much more
+// often than changed.
+func (b Bucket[T]) Cached() Bucket[T] {
+	b.cached, b.deepen = true, copiers{}.of(reflect.TypeFor[T]())
+	return b
 }
 
 // Prefix is what the bucket's keys begin with in the database, in Change.Key for one: "/<name>/".
@@ -34,7 +45,28 @@ func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
 	}
+	if b.cached {
+		return b.recall(tx, key, r)
+	}
 	return b.decode(tx, key, r.value)
+}
+
+// recall copies the value that is remembered of a row, which is decoded if there is none. Rows that the transaction changed itself are not remembered: they may never be committed.
+func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
+	held, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
+	if !ok {
+		value, err := b.decode(tx, key, r.value)
+		if err != nil || tx.bolt.Writable() && r.modified > tx.start {
+			return value, err
+		}
+		tx.db.decoded.put(&decodedRow{b.prefix + key, r.modified, len(r.value), value})
+		held = value
+	}
+	own := *held.(*T)
+	if b.deepen != nil {
+		b.deepen(reflect.ValueOf(&own).Elem())
+	}
+	return &own, nil
 }
 
 // Exists reports whether the key has a value.
@@ -56,7 +88,7 @@ func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", b.prefix, errEmptyKey)
 	}
-	text, err := json.Marshal(value)
+	text, err := encode(value)
 	if err != nil {
 		return fmt.Errorf("write %s%s: %w", b.prefix, key, err)
 	}
@@ -100,12 +132,24 @@ func (b Bucket[T]) each(tx *Tx, fn func(string, *T) error) func(string, []byte) 
 	}
 }
 
+// encode takes JSON that is encoded already as it is.
+func encode(value any) ([]byte, error) {
+	if raw, ok := value.(*json.RawMessage); ok && len(*raw) > 0 {
+		return *raw, nil
+	}
+	return json.Marshal(value)
+}
+
 func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
 	text, err := tx.payload(b.prefix+key, b.version, stored)
 	if err != nil {
 		return nil, err
 	}
 	value := new(T)
+	if raw, ok := any(value).(*json.RawMessage); ok {
+		*raw = bytes.Clone(text)
+		return value, nil
+	}
 	if err := json.Unmarshal(text, value); err != nil {
 		return nil, tx.db.corruptRow(b.prefix+key, err)
 	}

@@ -62,7 +62,8 @@ type DB struct {
 	close    sync.Once
 	closeErr error
 
-	blobs blobs
+	blobs   blobs
+	decoded *decoded
 }
 
 // Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
@@ -81,6 +82,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		requests: make(chan *request, maxBatch),
 		closing:  make(chan struct{}),
 		stopped:  make(chan struct{}),
+		decoded:  newDecoded(),
 	}
 	if db.logger == nil {
 		db.logger = slog.New(slog.DiscardHandler)
