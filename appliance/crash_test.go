@@ -1,0 +1,595 @@
+package appliance_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/client"
+	"github.com/openshift/assisted-service/client/events"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance"
+	"landfall/appliance/simulate"
+	"landfall/store"
+)
+
+const (
+	// kills is how many times the appliance is killed at the least while it installs.
+	kills = 50
+	// crashHosts is the number of hosts of each cluster that is installed.
+	crashHosts = 3
+	// victimEnv names the file with the configuration of an appliance that this program is to be instead of a test.
+	victimEnv = "LANDFALL_TEST_APPLIANCE"
+	// seedEnv repeats the moments of a run.
+	seedEnv = "LANDFALL_TEST_SEED"
+)
+
+// runVictim makes the process an appliance when the environment says so, until its standard input ends.
+func runVictim() {
+	path := os.Getenv(victimEnv)
+	if path == "" {
+		return
+	}
+	if err := serveVictim(path); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serveVictim(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var config appliance.Config
+	if err := json.Unmarshal(text, &config); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	running, err := appliance.New(ctx, config, slog.New(slog.NewTextHandler(os.Stderr, nil)), "test")
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer cancel()
+		if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	fmt.Println("ready")
+	return running.Run(ctx)
+}
+
+// victim is an appliance in a process of its own.
+type victim struct {
+	config  string // path of its configuration
+	log     string // path of what it wrote to standard error, over all its lives
+	address string
+	process *exec.Cmd
+	hold    io.Closer // its standard input
+}
+
+func newVictim(t *testing.T, s *site) *victim {
+	t.Helper()
+	s.config.Listen = freeAddress(t)
+	text, err := json.Marshal(s.config)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	v := &victim{config: filepath.Join(dir, "config.json"), log: filepath.Join(dir, "log"), address: "http://" + s.config.Listen}
+	require.NoError(t, os.WriteFile(v.config, text, 0o600))
+	t.Cleanup(func() {
+		if v.process != nil {
+			v.kill(t)
+		}
+	})
+	return v
+}
+
+// freeAddress finds a port below those that the system gives to outgoing connections: one of these could take it while
+// the appliance is dead.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			require.NoError(t, listener.Close())
+			return address
+		}
+	}
+	t.Fatal("no free port was found")
+	return ""
+}
+
+// start brings the appliance up and returns when it listens.
+func (v *victim) start(t *testing.T) {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	log, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer log.Close()
+	v.process = exec.Command(program)
+	v.process.Env = append(os.Environ(), victimEnv+"="+v.config)
+	v.process.Stderr = log
+	said, err := v.process.StdoutPipe()
+	require.NoError(t, err)
+	v.hold, err = v.process.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, v.process.Start())
+	line, err := bufio.NewReader(said).ReadString('\n')
+	require.NoError(t, err, "the appliance did not start: %s", v.tail(t))
+	require.Equal(t, "ready\n", line)
+}
+
+// kill ends the appliance as a power cut does.
+func (v *victim) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, v.process.Process.Kill())
+	var ended *exec.ExitError
+	require.ErrorAs(t, v.process.Wait(), &ended)
+	require.Equal(t, -1, ended.ExitCode(), "the appliance ended by itself: %s", v.tail(t))
+	v.process = nil
+}
+
+func (v *victim) tail(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(v.log)
+	require.NoError(t, err)
+	return string(text[max(0, len(text)-8<<10):])
+}
+
+// TestAnInstallationSurvivesEveryKill kills the appliance at random moments of installations, in all their phases, and starts
+// it again at once. The hosts live on, as hosts do.
+func TestAnInstallationSurvivesEveryKill(t *testing.T) {
+	seed := rand.Uint64()
+	if text := os.Getenv(seedEnv); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	chance := rand.New(rand.NewPCG(seed, 0))
+	s := newSite(t)
+	v := newVictim(t, s)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the moments were those of %s=%d; the end of the appliance's log:\n%s", seedEnv, seed, v.tail(t))
+		}
+	})
+	total, byPhase := 0, make(map[string]int)
+	hit := func(phase string) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(byPhase)), func(name string) bool { return strings.HasPrefix(name, phase) })
+	}
+	for number := 1; total < kills || !hit("discovery") || !hit("preparing") || !hit("installing") || !hit("finalizing"); number++ {
+		require.LessOrEqual(t, number, 20, "the kills never came while %v: %v", []string{"discovery", "preparing", "installing", "finalizing"}, byPhase)
+		// Each installation extracts the installer anew, so that kills meet that too.
+		require.NoError(t, os.RemoveAll(filepath.Join(s.config.DataDir, "installers")))
+		in := &crashed{victim: v, site: s, number: number, chance: chance}
+		total += in.install(t, byPhase)
+	}
+	t.Logf("%d kills: %v", total, byPhase)
+}
+
+// crashed is one installation on an appliance that is killed again and again.
+type crashed struct {
+	*victim
+	site   *site
+	number int
+	chance *rand.Rand
+
+	api       *client.AssistedInstall
+	clusterID strfmt.UUID
+	envID     strfmt.UUID
+
+	happened chan simulate.Event // what the crew does
+	stages   map[string][]string // by host, those it reported
+	silent   int                 // lives in a row in which the crew had nothing to say
+	phase    atomic.Value        // of string
+	seen     identity
+}
+
+// identity is what must not change any more once it was given to a cluster.
+type identity struct {
+	openshiftID strfmt.UUID
+	authority   string // of the kubeconfig
+}
+
+func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
+	in.start(t)
+	in.create(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	in.happened, in.stages = make(chan simulate.Event, 4096), make(map[string][]string)
+	crew := &simulate.Crew{
+		URL: in.address, InfraEnvID: in.envID.String(), Count: crashHosts, Speed: 600, Seed: uint64(in.number),
+		Observer: func(event simulate.Event) { in.happened <- event },
+	}
+	crewEnded, operatorEnded := make(chan error, 1), make(chan error, 1)
+	go func() { crewEnded <- crew.Run(ctx) }()
+	go func() { operatorEnded <- in.operate(ctx) }()
+
+	for ended := false; !ended; {
+		ended = in.live(t, crewEnded)
+		if ended {
+			break
+		}
+		in.kill(t)
+		killed++
+		byPhase[in.phase.Load().(string)]++
+		require.Less(t, killed, 4*kills, "the installation does not go on: %v", byPhase)
+		in.start(t)
+	}
+	require.NoError(t, <-operatorEnded)
+	in.verifyAnswers(t)
+	in.kill(t)
+	in.verifyStore(t)
+	return killed
+}
+
+// live lets the appliance live until its random end: after some more events, or after some time in which hosts have nothing to
+// say. It reports whether the crew ended before.
+func (in *crashed) live(t *testing.T, crewEnded <-chan error) bool {
+	t.Helper()
+	more := 1 + in.chance.IntN(8)
+	// An appliance that always dies before the installer is extracted would never have one: its lives get longer.
+	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << min(in.silent, 6)
+	in.silent++
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-crewEnded:
+			require.NoError(t, err)
+			in.drain()
+			return true
+		case <-timer.C:
+			in.drain()
+			return false
+		case event := <-in.happened:
+			if !in.note(event) {
+				continue
+			}
+			in.silent = 0
+			if more--; more == 0 {
+				// The event is told before, or just after, its report is taken: the end is to come in the middle too.
+				timer.Reset(time.Duration(in.chance.IntN(20)) * time.Millisecond)
+			}
+		}
+	}
+}
+
+func (in *crashed) drain() {
+	for {
+		select {
+		case event := <-in.happened:
+			in.note(event)
+		default:
+			return
+		}
+	}
+}
+
+// note takes down what the crew does. It reports whether that is more than some percents of a stage.
+func (in *crashed) note(event simulate.Event) bool {
+	if event.Kind != simulate.EventStage {
+		return true
+	}
+	id, stage := event.HostID.String(), string(event.Stage)
+	if slices.Contains(in.stages[id], stage) {
+		return false
+	}
+	in.stages[id] = append(in.stages[id], stage)
+	return true
+}
+
+func (in *crashed) create(t *testing.T) {
+	t.Helper()
+	in.api = upstream(t, in.address)
+	in.phase.Store("discovery")
+	name := fmt.Sprintf("crash%d", in.number)
+	created, err := in.api.Installer.V2RegisterCluster(t.Context(), &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
+		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(in.site.release.Version), PullSecret: swag.String(pullSecret),
+		APIVips: []*models.APIVip{{IP: "192.168.100.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
+	}})
+	require.NoError(t, err)
+	in.clusterID = *created.Payload.ID
+	env, err := in.api.Installer.RegisterInfraEnv(t.Context(), &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+		Name: swag.String(name + "_infra-env"), ClusterID: &in.clusterID, PullSecret: swag.String(pullSecret), OpenshiftVersion: in.site.release.Version,
+	}})
+	require.NoError(t, err)
+	in.envID = *env.Payload.ID
+}
+
+// operate is the person at the appliance: presses Install when the cluster is ready, and watches what must not change. An
+// appliance that does not answer is asked again.
+func (in *crashed) operate(ctx context.Context) error {
+	ticker := time.NewTicker(25 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		got, err := in.api.Installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: in.clusterID})
+		if err != nil {
+			continue
+		}
+		cluster := got.Payload
+		switch *cluster.Status {
+		case models.ClusterStatusReady:
+			in.phase.Store("install")
+			// Whether an answer that did not come stands for an order that was taken is seen at the next look.
+			if _, err := in.api.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: in.clusterID}); err != nil && !lost(err) {
+				return fmt.Errorf("pressing Install: %w", err)
+			}
+		case models.ClusterStatusPreparingForInstallation:
+			in.phase.Store("preparing")
+		case models.ClusterStatusInstalling, models.ClusterStatusInstallingPendingUserAction:
+			in.phase.Store(fmt.Sprintf("installing at %d%%", cluster.Progress.InstallingStagePercentage/20*20))
+		case models.ClusterStatusFinalizing:
+			in.phase.Store("finalizing")
+		case models.ClusterStatusInstalled:
+			return in.identify(ctx, cluster)
+		case models.ClusterStatusError, models.ClusterStatusCancelled:
+			return fmt.Errorf("the cluster is %s: %s", *cluster.Status, *cluster.StatusInfo)
+		}
+		if err := in.identify(ctx, cluster); err != nil {
+			return err
+		}
+	}
+}
+
+// lost tells whether a request had no answer, rather than a refusal.
+func lost(err error) bool {
+	var opError *net.OpError
+	return errors.As(err, &opError) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// identify notes what the cluster is from the moment it is known, and that it stays so.
+func (in *crashed) identify(ctx context.Context, cluster *models.Cluster) error {
+	if cluster.OpenshiftClusterID == "" {
+		if in.seen.openshiftID != "" {
+			return fmt.Errorf("the cluster's id %s is gone", in.seen.openshiftID)
+		}
+		return nil
+	}
+	if in.seen.openshiftID == "" {
+		in.seen.openshiftID = cluster.OpenshiftClusterID
+	}
+	if in.seen.openshiftID != cluster.OpenshiftClusterID {
+		return fmt.Errorf("the cluster's id was %s and is %s", in.seen.openshiftID, cluster.OpenshiftClusterID)
+	}
+	var kubeconfig bytes.Buffer
+	_, err := in.api.Installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig-noingress"}, &kubeconfig)
+	if err != nil {
+		if lost(err) {
+			return nil
+		}
+		return fmt.Errorf("taking the kubeconfig: %w", err)
+	}
+	authority, err := authorityOf(kubeconfig.Bytes())
+	if err != nil {
+		return err
+	}
+	if in.seen.authority == "" {
+		in.seen.authority = authority
+	}
+	if in.seen.authority != authority {
+		return errors.New("the kubeconfig's certificate authority changed")
+	}
+	return nil
+}
+
+// authorityOf returns the certificates that a kubeconfig trusts, in PEM.
+func authorityOf(kubeconfig []byte) (string, error) {
+	var config struct {
+		Clusters []struct {
+			Cluster struct {
+				Authority string `yaml:"certificate-authority-data"`
+			} `yaml:"cluster"`
+		} `yaml:"clusters"`
+	}
+	if err := yaml.Unmarshal(kubeconfig, &config); err != nil {
+		return "", err
+	}
+	if len(config.Clusters) != 1 {
+		return "", fmt.Errorf("the kubeconfig names %d clusters", len(config.Clusters))
+	}
+	text, err := base64.StdEncoding.DecodeString(config.Clusters[0].Cluster.Authority)
+	return string(text), err
+}
+
+// verifyAnswers checks what the API says of the installed cluster.
+func (in *crashed) verifyAnswers(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	got, err := in.api.Installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: in.clusterID})
+	require.NoError(t, err)
+	require.Equal(t, models.ClusterStatusInstalled, *got.Payload.Status, *got.Payload.StatusInfo)
+	require.Equal(t, in.seen.openshiftID, got.Payload.OpenshiftClusterID)
+	require.EqualValues(t, 100, got.Payload.Progress.TotalPercentage)
+
+	hosts, err := in.api.Installer.V2ListHosts(ctx, &installer.V2ListHostsParams{InfraEnvID: in.envID})
+	require.NoError(t, err)
+	require.Len(t, hosts.Payload, crashHosts)
+	require.Len(t, got.Payload.Hosts, crashHosts)
+	bootstraps := 0
+	for _, h := range hosts.Payload {
+		require.Equal(t, models.HostStatusInstalled, *h.Status, "%s: %s", h.RequestedHostname, *h.StatusInfo)
+		require.Equal(t, models.HostStageDone, h.Progress.CurrentStage)
+		if h.Bootstrap {
+			bootstraps++
+		}
+	}
+	require.Equal(t, 1, bootstraps)
+	var kubeconfig bytes.Buffer
+	_, err = in.api.Installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig"}, &kubeconfig)
+	require.NoError(t, err)
+	authority, err := authorityOf(kubeconfig.Bytes())
+	require.NoError(t, err)
+	require.Contains(t, authority, strings.TrimSpace(in.seen.authority))
+	require.Equal(t, strings.Count(in.seen.authority, "BEGIN CERTIFICATE")+1, strings.Count(authority, "BEGIN CERTIFICATE"), "one more certificate, the ingress's")
+
+	listed, err := in.api.Events.V2ListEvents(ctx, &events.V2ListEventsParams{ClusterID: &in.clusterID})
+	require.NoError(t, err)
+	in.verifyEvents(t, listed.Payload, hosts.Payload)
+}
+
+var transition = regexp.MustCompile(`^(?:Host|Cluster) .*?: (\S+) -> (\S+)\. `)
+
+// verifyEvents checks that what happened once is told once, and that no step is missing in what is told.
+func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*models.Host) {
+	t.Helper()
+	count := make(map[string]int) // name and what makes it unique
+	state := map[string]string{in.clusterID.String(): models.ClusterStatusInsufficient}
+	stages := make(map[string][]string)
+	for _, ev := range all {
+		subject := in.clusterID.String()
+		if ev.HostID != nil {
+			subject = ev.HostID.String()
+		}
+		switch ev.Name {
+		case "host_registration_succeeded":
+			state[subject] = models.HostStatusDiscovering
+			fallthrough
+		case "host_bootstrap_set", "host_deregistered":
+			count[ev.Name+" "+subject]++
+		case "cluster_status_updated", "host_status_updated":
+			moved := transition.FindStringSubmatch(*ev.Message)
+			require.NotNil(t, moved, *ev.Message)
+			require.Equal(t, state[subject], moved[1], "an event is missing before, or doubled: %s\n%s", *ev.Message, told(all, subject))
+			state[subject] = moved[2]
+		case "host_install_progress_updated":
+			_, stage, _ := strings.Cut(*ev.Message, ": ")
+			stage, _, _ = strings.Cut(strings.TrimSuffix(stage, "."), " (")
+			stages[subject] = append(stages[subject], stage)
+		case "cluster_finalizing_stage_updated":
+			count[*ev.Message]++
+		default:
+			count[ev.Name]++
+		}
+	}
+	require.Equal(t, models.ClusterStatusInstalled, state[in.clusterID.String()])
+	for _, h := range hosts {
+		id := h.ID.String()
+		require.Equal(t, models.HostStatusInstalled, state[id])
+		require.Equal(t, 1, count["host_registration_succeeded "+id])
+		require.Zero(t, count["host_deregistered "+id])
+		require.Equal(t, in.stages[id], stages[id], "the stages that host %s reported, and those that are told of", h.RequestedHostname)
+	}
+	for _, once := range []string{
+		"cluster_registration_succeeded", "cluster_prepare_for_installation_started", "generate_image_completed",
+		"upload_ingress_cert_finished", "cluster_installation_completed",
+	} {
+		require.Equal(t, 1, count[once], once)
+	}
+	require.Zero(t, count["prepare_cluster_installation_failed"])
+	for name, times := range count {
+		if strings.HasPrefix(name, "Cluster ") || strings.HasPrefix(name, "host_bootstrap_set") {
+			require.Equal(t, 1, times, name)
+		}
+	}
+}
+
+// told lists what is told of a host or cluster.
+func told(all []*models.Event, subject string) string {
+	var lines strings.Builder
+	for _, ev := range all {
+		if ev.HostID == nil && ev.ClusterID.String() == subject || ev.HostID != nil && ev.HostID.String() == subject {
+			fmt.Fprintf(&lines, "%s %s: %s\n", ev.EventTime, ev.Name, *ev.Message)
+		}
+	}
+	return lines.String()
+}
+
+// verifyStore opens what the dead appliance left and checks rows and files.
+func (in *crashed) verifyStore(t *testing.T) {
+	t.Helper()
+	db, err := store.Open(t.Context(), in.site.config.DataDir, store.Options{BlobGrace: time.Nanosecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	require.NoError(t, db.CollectBlobs(t.Context()))
+
+	type subscription struct {
+		Phase string `json:"phase"`
+	}
+	files := store.NewFiles("files")
+	blobs := make(map[string]bool)
+	var names, own []string
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		row, err := store.NewBucket[subscription]("subscriptions", 1).Get(tx, in.clusterID.String())
+		require.NoError(t, err)
+		require.Equal(t, "active", row.Phase)
+		require.NoError(t, store.NewIndex("preparations").Keys(tx, "", func(key string) error {
+			return fmt.Errorf("cluster %s is still to be prepared", key)
+		}))
+		return files.Keys(tx, "", func(key string) error {
+			info, err := files.Stat(tx, key)
+			require.NoError(t, err)
+			if info.Size > 64<<10 {
+				blobs[info.SHA256] = true
+			}
+			if name, mine := strings.CutPrefix(key, in.clusterID.String()+"/"); mine {
+				names = append(names, name)
+				if strings.Count(name, "-") > 4 {
+					own = append(own, name)
+				}
+			}
+			return nil
+		})
+	}))
+	for _, name := range []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password", "bootstrap.ign", "master.ign", "worker.ign", "metadata.json"} {
+		require.Contains(t, names, name)
+	}
+	require.Len(t, own, crashHosts, "each host has one ignition config of its own: %v", names)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(blobs)), blobFiles(t, filepath.Join(in.site.config.DataDir, "blobs")))
+	entries, err := os.ReadDir(in.site.config.DataDir)
+	require.NoError(t, err)
+	for _, entry := range entries {
+		require.Contains(t, []string{"landfall.db", "landfall.lock", "blobs", "installers", "os-images"}, entry.Name())
+	}
+}
+
+// blobFiles lists the names of all files below a folder; one that is not there has none.
+func blobFiles(t *testing.T, folder string) []string {
+	t.Helper()
+	names := []string{}
+	err := filepath.WalkDir(folder, func(_ string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+		return err
+	})
+	if !errors.Is(err, os.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	return names
+}
