@@ -85,6 +85,12 @@ func (o *osImages) path(config OSImage) string {
 }
 
 func (o *osImages) open(image *osImage, path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.openLocked(image, path)
+}
+
+func (o *osImages) openLocked(image *osImage, path string) {
 	base, err := isogen.Open(path)
 	if err == nil {
 		err = base.Require(rpmArchitecture(image.config.CPUArchitecture))
@@ -92,10 +98,8 @@ func (o *osImages) open(image *osImage, path string) {
 			err = errors.Join(err, base.Close())
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if err != nil {
-		image.state, image.message = imageBad, err.Error()
+		image.base, image.state, image.message = nil, imageBad, err.Error()
 		o.log.Error("An OS image can't be used.", "openshift_version", image.config.OpenshiftVersion, "path", path, "error", err)
 		return
 	}
@@ -122,15 +126,31 @@ func (o *osImages) find(version, arch string) (*isogen.Base, error) {
 			found = image
 		}
 	}
-	switch {
-	case found == nil:
+	if found == nil {
 		return nil, problem.Unavailable("%s", errNoSuchImage(version, arch, known))
-	case found.state == imageReady:
-		return found.base, nil
-	case found.state == imageBad:
-		return nil, problem.Unavailable("the OS image for OpenShift %s can't be used: %s", version, found.message)
 	}
-	return nil, problem.Unavailable("the OS image for OpenShift %s is %s %s", version, found.state, found.message)
+	o.correct(found)
+	switch found.state {
+	case imageReady:
+		return found.base, nil
+	case imageBad:
+		return nil, problem.Unavailable("no discovery image can be made for OpenShift %s on %s: %s", version, arch, found.message)
+	}
+	return nil, problem.Unavailable("the OS image for OpenShift %s on %s is not there yet: it is %s; try again later", version, arch, strings.TrimSpace(found.state+" "+found.message))
+}
+
+// correct opens a file anew that was bad or was changed since, so that whoever put a better one in its place need not
+// restart the appliance. The mutex is held.
+func (o *osImages) correct(image *osImage) {
+	switch {
+	case image.state == imageBad && image.config.Path != "":
+		o.openLocked(image, image.config.Path)
+	case image.state == imageReady && image.base.Intact() != nil:
+		if err := image.base.Close(); err != nil {
+			o.log.Warn("An OS image that was changed could not be closed.", "path", image.base.Path(), "error", err)
+		}
+		o.openLocked(image, image.base.Path())
+	}
 }
 
 // minor is a version's first two numbers.

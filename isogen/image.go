@@ -90,12 +90,12 @@ func (i *Image) SHA256(ctx context.Context) (string, error) {
 }
 
 // Intact returns a *BaseError if the base was changed since it was opened; readers then return it too.
-func (i *Image) Intact() error { return i.base.intact() }
+func (i *Image) Intact() error { return i.base.Intact() }
 
 // NewReader returns a reader with a position of its own, at the start. It needs closing.
 // If the base was changed since it was opened, every read returns a *BaseError: a mixture of two
 // files must never reach a host.
-func (i *Image) NewReader() *Reader { return &Reader{image: i, err: i.base.intact()} }
+func (i *Image) NewReader() *Reader { return &Reader{image: i, err: i.base.Intact()} }
 
 // at returns the extent that holds a position inside the image.
 func (i *Image) at(pos int64) extent {

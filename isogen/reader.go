@@ -191,7 +191,7 @@ type BaseError struct {
 }
 
 func (e *BaseError) Error() string {
-	return fmt.Sprintf("the base ISO %s is not what it was when it was opened: %v: restart to index it anew, and replace it by renaming a new file over it", e.Path, e.Err)
+	return fmt.Sprintf("the base ISO %s is not what it was when it was opened: %v: download the image again, and replace a base ISO by renaming the new file over it", e.Path, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -199,8 +199,9 @@ func (e *BaseError) Unwrap() error { return e.Err }
 
 var errChanged = errors.New("it was written to")
 
-// intact returns a *BaseError if the opened file is not what was indexed any more.
-func (b *Base) intact() error {
+// Intact returns a *BaseError if the opened file is not what was indexed any more. Its images can't be read then: open
+// the path anew.
+func (b *Base) Intact() error {
 	info, err := b.file.Stat()
 	if err != nil {
 		return b.readError(err)
