@@ -20,8 +20,8 @@ import (
 
 // What the page may do: talk to its own origin and nothing else. Styles are also set inline, by PatternFly and the code
 // editor.
-const contentSecurityPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; " +
-	"font-src 'self' data:; worker-src 'self' blob:; connect-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // A file whose name holds a hash of its content, as Vite writes them, never changes.
 var hashedName = regexp.MustCompile(`-[0-9A-Za-z_-]{8}\.[0-9a-z.]+$`)
