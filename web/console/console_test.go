@@ -88,7 +88,7 @@ func TestThePageIsServedForEveryPathThatItRoutesItself(t *testing.T) {
 		require.Equal(t, "<html>", answer.Body.String(), path)
 		require.Equal(t, "text/html; charset=utf-8", answer.Header().Get("Content-Type"))
 		require.Equal(t, "no-cache", answer.Header().Get("Cache-Control"))
-		require.Contains(t, answer.Header().Get("Content-Security-Policy"), "default-src 'self'")
+		require.Contains(t, answer.Header().Get("Content-Security-Policy"), "default-src 'none'")
 		require.Equal(t, "nosniff", answer.Header().Get("X-Content-Type-Options"))
 	}
 }
