@@ -251,7 +251,7 @@ func errNoSuchImage(version, arch string, known []string) error {
 	if len(known) == 0 {
 		return fmt.Errorf("no OS image is configured; name a live ISO under os_images in the configuration")
 	}
-	return fmt.Errorf("there is no OS image for OpenShift %s on %s; the configuration has %s", version, arch, strings.Join(known, ", "))
+	return fmt.Errorf("there is no OS image for OpenShift %s on %s; the configuration has %s; add the live ISO under os_images", version, arch, strings.Join(known, ", "))
 }
 
 // exists tells whether a file is there.

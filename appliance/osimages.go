@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -246,6 +247,9 @@ func (o *osImages) download(ctx context.Context, image *osImage, partial *os.Fil
 		request.Header.Set("Range", "bytes="+strconv.FormatInt(have, 10)+"-")
 	}
 	response, err := http.DefaultClient.Do(request)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // the caller says which URL
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,139 @@
+package appliance_test
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate"
+	"landfall/isogen/skeleton"
+)
+
+// imageOf creates an infra-env and returns where its discovery image is downloaded.
+func (s *site) imageOf(t *testing.T, address string) string {
+	t.Helper()
+	var created struct {
+		URL string `json:"download_url"`
+	}
+	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &created)
+	return created.URL
+}
+
+// replaceISO puts another file in the place of the site's live ISO, as mv does.
+func (s *site) replaceISO(t *testing.T, content []byte) {
+	t.Helper()
+	path := s.config.OSImages[0].Path
+	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+}
+
+func TestALiveISOThatCanNotBeUsedIsNamedWhenAnImageIsDownloadedAndTheRightOneHelps(t *testing.T) {
+	made := func(iso skeleton.ISO) []byte {
+		var file bytes.Buffer
+		require.NoError(t, skeleton.Write(&file, iso))
+		return file.Bytes()
+	}
+	good := made(skeleton.ISO{})
+	for name, wrong := range map[string]struct {
+		content []byte
+		says    []string
+	}{
+		"no ISO":               {bytes.Repeat([]byte("qcow2"), 20_000), []string{"not an ISO 9660 image", "give the path of a CoreOS live ISO"}},
+		"empty":                {nil, []string{"not an ISO 9660 image", "give the path of a CoreOS live ISO"}},
+		"truncated":            {good[:len(good)-100_000], []string{"the copy is incomplete, download it again"}},
+		"another architecture": {made(skeleton.ISO{Architecture: "aarch64"}), []string{"is for aarch64", "x86_64"}},
+		"no embed area":        {made(skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}), []string{"no Ignition embed area", "use the live ISO of a CoreOS release"}},
+		"a wrong embed area":   {made(skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(`{"file":"images/nowhere.img"}`)}}), []string{`there is no file "images/nowhere.img"`}},
+		"a small embed area":   {made(skeleton.ISO{EmbedSize: 512}), []string{"embed area has 512"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.replaceISO(t, wrong.content)
+			address, _ := s.start(t)
+			image := s.imageOf(t, address)
+
+			got := ask(t, http.MethodGet, image, nil)
+			status := http.StatusServiceUnavailable
+			if name == "a small embed area" {
+				status = http.StatusConflict
+			} else {
+				require.Contains(t, got.reason(t), s.config.OSImages[0].Path)
+			}
+			requireRefusal(t, got, status, wrong.says...)
+			requireRefusal(t, ask(t, http.MethodGet, image+".sha256", nil), status, wrong.says...)
+
+			var said struct {
+				OSImages []struct{ State, Message string } `json:"os_images"`
+			}
+			ask(t, http.MethodGet, address+"/api/landfall/v1/status", nil).read(t, http.StatusOK, &said)
+			if status == http.StatusServiceUnavailable {
+				require.Equal(t, "failed", said.OSImages[0].State)
+				requireSentence(t, said.OSImages[0].Message, wrong.says...)
+				s.replaceISO(t, good)
+				requireDiscoveryISO(t, image)
+			}
+		})
+	}
+}
+
+func TestALiveISOThatIsMissingOrOverwrittenIsSaidAndPutBackWithoutARestart(t *testing.T) {
+	s := newSite(t)
+	path := s.config.OSImages[0].Path
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	address, _ := s.start(t)
+	image := s.imageOf(t, address)
+	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "no such file", "check the path and its permissions")
+
+	s.replaceISO(t, good)
+	requireDiscoveryISO(t, image)
+
+	require.NoError(t, os.WriteFile(path, good[:len(good)/2], 0o600)) // a copy that is still going on, over the file in use
+	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "the copy is incomplete")
+	require.NoError(t, os.WriteFile(path, good, 0o600))
+	requireDiscoveryISO(t, image)
+}
+
+func TestAVersionWithoutALiveISOIsSaidWithThoseThereAre(t *testing.T) {
+	s := newSite(t)
+	s.config.OSImages[0].OpenshiftVersion = "4.19"
+	address, _ := s.start(t)
+	image := s.imageOf(t, address)
+	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
+		"there is no OS image for OpenShift "+s.release.Version+" on x86_64", "the configuration has 4.19 (x86_64)", "os_images")
+	requireRefusal(t, ask(t, http.MethodGet, strings.Replace(image, "/byid/", "/byid/3a930088", 1), nil), http.StatusNotFound, "There is no infra-env")
+}
+
+func TestALiveISOOfAServerThatIsDownIsSaidToBeOnItsWay(t *testing.T) {
+	s := newSite(t)
+	gone := "http://" + freeAddress(t) + "/live.iso"
+	s.config.OSImages[0].Path, s.config.OSImages[0].URL = "", gone
+	address, _ := s.start(t)
+	image := s.imageOf(t, address)
+	eventually(t, "the download fails", func() bool {
+		return strings.Contains(ask(t, http.MethodGet, image, nil).reason(t), "connection refused")
+	})
+	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, gone, "connection refused", "try again later")
+}
+
+func TestABaseISOOfEveryArchitectureIsTakenForItself(t *testing.T) {
+	s := newSite(t)
+	path := filepath.Join(t.TempDir(), "arm.iso")
+	_, err := simulate.WriteBaseISO(path, simulate.BaseISO{Architecture: "aarch64"})
+	require.NoError(t, err)
+	s.config.OSImages[0].Path, s.config.OSImages[0].CPUArchitecture = path, "arm64"
+	s.config.ReleaseImages[0].CPUArchitecture = "aarch64"
+	s.config.Images.Agent = "mirror.site.test/agent:1" // the site's payload is for x86_64
+	address, _ := s.start(t)
+	var created struct {
+		URL string `json:"download_url"`
+	}
+	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("arm").with(object{"cpu_architecture": "arm64"})).read(t, http.StatusCreated, &created)
+	requireDiscoveryISO(t, created.URL)
+}
