@@ -62,6 +62,9 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err := checkProxies(swag.StringValue(params.HTTPProxy), swag.StringValue(params.HTTPSProxy)); err != nil {
 		return nil, err
 	}
+	if err := refuseOperators(params.OlmOperators); err != nil {
+		return nil, err
+	}
 	image, err := e.releaseImage(swag.StringValue(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
 	if err != nil {
 		return nil, err
@@ -120,6 +123,14 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 		row.API.ServiceNetworks = []*models.ServiceNetwork{{Cidr: DefaultServiceNetwork}}
 	}
 	return row, completeNetworks(&row.API)
+}
+
+// refuseOperators says that operators can't be installed with a cluster yet, rather than leave them out silently.
+func refuseOperators(operators []*models.OperatorCreateParams) error {
+	if len(operators) == 0 {
+		return nil
+	}
+	return invalid("This appliance does not install operators with a cluster yet (%s was asked for); leave olm_operators out and add their manifests instead.", operators[0].Name)
 }
 
 // setPlatform follows the rule of the API: none and user-managed networking go together, a single node has them, and
@@ -359,6 +370,9 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if err := checkNames(params.Name, params.BaseDNSDomain); err != nil {
 		return err
 	}
+	if err := refuseOperators(params.OlmOperators); err != nil {
+		return err
+	}
 	if params.PullSecret != nil {
 		if _, err := mirror.ParsePullSecret(*params.PullSecret); err != nil {
 			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
@@ -396,6 +410,9 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	}
 	if params.DiskEncryption != nil {
 		api.DiskEncryption = params.DiskEncryption
+	}
+	if params.IgnitionEndpoint != nil {
+		api.IgnitionEndpoint = params.IgnitionEndpoint
 	}
 	if params.LoadBalancer != nil {
 		api.LoadBalancer = params.LoadBalancer

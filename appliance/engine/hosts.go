@@ -323,6 +323,12 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 			return err
 		}
 	}
+	if err := c.skipFormatting(h, params.DisksSkipFormatting); err != nil {
+		return err
+	}
+	if params.FencingCredentials != nil || params.IgnitionEndpointToken != nil || params.IgnitionEndpointHTTPHeaders != nil {
+		return invalid("This appliance does not have fencing credentials and ignition endpoints of single hosts yet; leave them out.")
+	}
 	if params.MachineConfigPoolName != nil {
 		h.API.MachineConfigPoolName = *params.MachineConfigPoolName
 	}
@@ -358,6 +364,30 @@ func (c *change) chooseDisk(h *hostRecord, id string) error {
 		return nil
 	}
 	return invalid("Host %s has no disk %s.", c.hostName(h), id)
+}
+
+// skipFormatting sets which disks the installation leaves as they are.
+func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormattingParams) error {
+	if len(choices) == 0 {
+		return nil
+	}
+	facts, err := c.hostFacts(hostKey(h))
+	if err != nil {
+		return err
+	}
+	kept := commaList(h.API.SkipFormattingDisks)
+	for _, choice := range choices {
+		id := swag.StringValue(choice.DiskID)
+		if facts.Inventory == nil || inventory.DiskByPath(facts.Inventory.Disks, id) == nil {
+			return invalid("Host %s has no disk %q.", c.hostName(h), id)
+		}
+		kept = slices.DeleteFunc(kept, func(disk string) bool { return disk == id })
+		if swag.BoolValue(choice.SkipFormatting) {
+			kept = append(kept, id)
+		}
+	}
+	h.API.SkipFormattingDisks = joinComma(kept)
+	return nil
 }
 
 // SetInstallerArgs replaces the arguments that coreos-installer gets on a host, a JSON list.

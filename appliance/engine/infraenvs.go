@@ -29,6 +29,9 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 	if strings.TrimSpace(swag.StringValue(params.Name)) == "" {
 		return nil, invalid("An infra-env needs a name.")
 	}
+	if err := refuseImageOptions(params.ImageType, params.KernelArguments); err != nil {
+		return nil, err
+	}
 	id := strfmt.UUID(uuid.NewString())
 	err := e.update(ctx, func(c *change) error {
 		version, arch := params.OpenshiftVersion, params.CPUArchitecture
@@ -155,6 +158,9 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 		if _, err := mirror.ParsePullSecret(params.PullSecret); err != nil {
 			return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 		}
+	}
+	if err := refuseImageOptions(params.ImageType, params.KernelArguments); err != nil {
+		return nil, err
 	}
 	err := e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(id)
