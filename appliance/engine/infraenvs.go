@@ -92,6 +92,17 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 	return e.InfraEnv(id.String())
 }
 
+// refuseImageOptions says when an infra-env is saved what its image can't have yet, rather than when a machine boots.
+func refuseImageOptions(imageType models.ImageType, arguments models.KernelArguments) error {
+	if imageType == models.ImageTypeMinimalIso {
+		return invalid("This appliance does not make minimal ISOs yet; choose image_type %s.", models.ImageTypeFullIso)
+	}
+	if len(arguments) > 0 {
+		return invalid("This appliance does not put kernel arguments into images yet; leave kernel_arguments out.")
+	}
+	return nil
+}
+
 // imageURL is where an infra-env's image is downloaded. It ends in ".iso" and has no query, as BMCs insist.
 func (e *Engine) imageURL(env *models.InfraEnv) string {
 	file := "full.iso"
