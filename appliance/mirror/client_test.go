@@ -231,7 +231,7 @@ func TestA401IsSaidWithWhatThePullSecretHas(t *testing.T) {
 
 	for _, none := range []*PullSecret{nil, secretFor(t, "quay.io", "u:right")} {
 		_, _, err = c.Get(t.Context(), s.ref, none)
-		imageError(t, err, ReasonUnauthorized, "401 Unauthorized", "the pull secret has no entry for it")
+		imageError(t, err, ReasonUnauthorized, "401 Unauthorized", "the pull secret has no entry for it", "add an entry for "+s.host+" to the pull secret")
 	}
 }
 

@@ -41,6 +41,8 @@ type Attempt struct {
 	Answer string
 	// Err is the error behind it.
 	Err error
+	// Anonymous is set if the pull secret has no entry for the endpoint.
+	Anonymous bool
 }
 
 // ImageError says that an image could not be had, and what each endpoint answered. Its text is one sentence.
@@ -99,6 +101,9 @@ func (e *ImageError) advice() string {
 	case ReasonPlainHTTP:
 		return "give " + host + " a certificate, or set insecure = true for it in registries.conf"
 	case ReasonUnauthorized:
+		if first.Anonymous {
+			return "add an entry for " + host + " to the pull secret"
+		}
 		return "check the entry for " + host + " in the pull secret"
 	case ReasonNotFound:
 		return "mirror the image to " + first.Ref.Context().Name()
@@ -120,7 +125,7 @@ func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
 			answer += ", and the pull secret has no entry for it"
 		}
 	}
-	return Attempt{Endpoint: e, Reason: reason, Answer: answer, Err: err}
+	return Attempt{Endpoint: e, Reason: reason, Answer: answer, Err: err, Anonymous: !hadCredentials}
 }
 
 // classify sorts an error of a registry request and words it. The library returns several errors joined when it tried
