@@ -11,6 +11,7 @@ require (
 	github.com/go-openapi/runtime v0.19.24
 	github.com/go-openapi/strfmt v0.21.3
 	github.com/go-openapi/swag v0.23.0
+	github.com/goccy/go-json v0.12.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/google/uuid v1.6.0
 	github.com/jonboulle/clockwork v0.5.0

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/engine/agentjson"
 	"landfall/web/problem"
 )
 
@@ -24,7 +26,7 @@ func decode[T any](c echo.Context) (*T, error) { return read[T](c, true) }
 func decodeLeniently[T any](c echo.Context) (*T, error) { return read[T](c, false) }
 
 func read[T any](c echo.Context, strict bool) (*T, error) {
-	body, err := io.ReadAll(c.Request().Body)
+	body, err := readAll(c.Request())
 	if err != nil {
 		return nil, fmt.Errorf("read the request body: %w", err)
 	}
@@ -32,6 +34,12 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 		return nil, problem.BadRequest("the request has no body; this operation takes a JSON object")
 	}
 	value := new(T)
+	if !strict {
+		if err := agentjson.Unmarshal(body, value); err == nil {
+			return valid(value)
+		}
+		value = new(T) // and again, for the error and its place
+	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if strict {
 		decoder.DisallowUnknownFields()
@@ -42,18 +50,29 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 	if rest := bytes.TrimSpace(body[decoder.InputOffset():]); len(rest) > 0 {
 		return nil, problem.BadRequest("the request body goes on after its JSON value ends at %s; send one value only", position(body, decoder.InputOffset()))
 	}
-	if err := validate(value); err != nil {
+	return valid(value)
+}
+
+// presized is up to how many bytes a body's memory is taken at once, by what the client says of its length.
+const presized = 64 << 10
+
+func readAll(r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), presized)) + bytes.MinRead)
+	_, err := body.ReadFrom(r.Body)
+	return body.Bytes(), err
+}
+
+// valid returns the value if its model's Validate method accepts it.
+func valid[T any](value *T) (*T, error) {
+	model, ok := any(value).(interface{ Validate(strfmt.Registry) error })
+	if !ok {
+		return value, nil
+	}
+	if err := model.Validate(strfmt.Default); err != nil {
 		return nil, problem.Schema(err)
 	}
 	return value, nil
-}
-
-func validate(value any) error {
-	model, ok := value.(interface{ Validate(strfmt.Registry) error })
-	if !ok {
-		return nil
-	}
-	return model.Validate(strfmt.Default)
 }
 
 func refuse(err error, body []byte, offset int64) error {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/agentjson"
 )
 
 // Kinds of truncation, as the agent names them.
@@ -184,7 +186,7 @@ type wire struct {
 // memory: an inventory without them says nothing about the machine, unless the agent had to cut all of it.
 func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	var w wire
-	if err := json.Unmarshal([]byte(text), &w); err != nil {
+	if err := agentjson.Unmarshal([]byte(text), &w); err != nil {
 		return nil, nil, fmt.Errorf("the inventory is not valid JSON: %w", err)
 	}
 	inv := &w.Inventory
@@ -210,7 +212,7 @@ func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 
 // Encode renders an inventory as it is kept in models.Host.
 func Encode(inv *models.Inventory, truncation *Truncation) (string, error) {
-	b, err := json.Marshal(wire{Inventory: *inv, Truncation: truncation})
+	b, err := agentjson.Marshal(wire{Inventory: *inv, Truncation: truncation})
 	if err != nil {
 		return "", fmt.Errorf("encode the inventory: %w", err)
 	}

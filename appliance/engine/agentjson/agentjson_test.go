@@ -1,0 +1,56 @@
+package agentjson_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/agentjson"
+)
+
+// wire has the shape in which the inventory package reads inventories: a model within a structure.
+type wire struct {
+	models.Inventory
+	Truncation *struct {
+		Type string `json:"type"`
+	} `json:"truncation,omitempty"`
+}
+
+func requireSame[T any](t *testing.T, text []byte) {
+	t.Helper()
+	var want, got T
+	wantErr := json.Unmarshal(text, &want)
+	err := agentjson.Unmarshal(text, &got)
+	require.Equal(t, wantErr, err)
+	require.Equal(t, want, got)
+	if err != nil {
+		return
+	}
+	wantText, wantErr := json.Marshal(&want)
+	gotText, err := agentjson.Marshal(&got)
+	require.Equal(t, wantErr, err)
+	require.Equal(t, string(wantText), string(gotText))
+}
+
+func FuzzTheOutcomeIsThatOfEncodingJSON(f *testing.F) {
+	for _, text := range []string{
+		`{"step_id":"inventory-1","step_type":"inventory","exit_code":0,"output":"{\"a\":\"\\u00e9 \\ud83d\\ude00 \\n <&>\"}"}`,
+		`{"output":"\ud800 alone","error":"\u2028\u0000\u007f"}`,
+		`{"OUTPUT":"case","exit_code":1e2,"unknown":[1,{"a":null}]}`,
+		`{"exit_code":1.5}`, `{"exit_code":99999999999999999999}`, `{"exit_code":"1"}`, `{"exit_code":-0}`,
+		"{\"output\":\"\xff\xfe\"}", `{"output":"cut`, `[]`, `null`, ` {} `, `{} {}`, `"text"`, `{"output":null}`,
+		`{"cpu":{"count":4,"frequency":2900.5,"flags":["a","b"],"model_name":"x"},"memory":{"physical_bytes":68719476736,"usable_bytes":1},"hostname":"h"}`,
+		`{"disks":[{"size_bytes":3840000000000,"installation_eligibility":{"eligible":true,"not_eligible_reasons":[]},"holders":"sda1"},null]}`,
+		`{"interfaces":[{"ipv4_addresses":["10.0.0.1/24"],"mac_address":"52:54:00:00:00:01","mtu":1500,"has_carrier":true}],"routes":[],"gpus":null}`,
+		`{"boot":{"current_boot_mode":"uefi","pxe_interface":"eno1","secure_boot_state":"Disabled"},"system_vendor":{"virtual":true},"tpm_version":"2.0"}`,
+		`{"truncation":{"type":"partial"},"timestamp":17}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		requireSame[models.StepReply](t, text)
+		requireSame[wire](t, text)
+	})
+}
