@@ -559,15 +559,13 @@ func setDefault(field **string, value string) {
 	}
 }
 
-// sentence ends an error's text as a sentence.
+// sentence makes an error's text a sentence.
 func sentence(err error) string {
-	text := strings.TrimSpace(err.Error())
-	if text == "" {
-		return text
-	}
-	text = strings.ToUpper(text[:1]) + text[1:]
-	if !strings.HasSuffix(text, ".") {
-		text += "."
-	}
-	return text
+	text := clause(err)
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// clause makes an error's text, on one line, the end of a sentence.
+func clause(err error) string {
+	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "), ".") + "."
 }

@@ -9,8 +9,8 @@ import (
 	"landfall/store"
 )
 
-// payload resolves a release through the mirror, or takes what was resolved before when it can't be asked now. What is
-// resolved is remembered, so that hosts can boot while the registry is away.
+// payload resolves a release through the mirror. What is resolved is remembered, so that hosts can boot while the
+// registry is away.
 func (e *Engine) payload(ctx context.Context, pullSpec, arch, secret string) (*release.Payload, error) {
 	credentials, err := mirror.ParsePullSecret(secret)
 	if err != nil {
@@ -20,13 +20,16 @@ func (e *Engine) payload(ctx context.Context, pullSpec, arch, secret string) (*r
 	if err != nil {
 		return nil, err
 	}
-	err = e.DB.Update(ctx, func(tx *store.Tx) error {
+	if err := e.DB.Update(ctx, func(tx *store.Tx) error {
 		return payloadRows.Put(tx, payloadKey(pullSpec, arch), &payloadRecord{
 			Image: payload.Image, Digest: payload.Digest, Version: payload.Version, Arch: payload.Architecture,
 			Images: payload.Images,
 		})
-	})
-	return payload, err
+	}); err != nil && ctx.Err() == nil {
+		// It can be read again: a full disk must not keep a host from its image.
+		e.Logger.Warn("A release payload that was read could not be remembered.", "release", payload.Image, "error", err)
+	}
+	return payload, nil
 }
 
 func payloadKey(pullSpec, arch string) string { return arch + "/" + pullSpec }
@@ -74,7 +77,11 @@ func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, e
 	}
 	payload, err := e.payload(ctx, pullSpec, arch, row.PullSecret)
 	if err != nil {
-		return "", unavailable(err, "The discovery image needs the agent's image from the release payload, which could not be read: %s", sentence(err))
+		return "", unavailable(err, "The discovery image needs to know the agent's image, which the release payload names: %s", clause(err))
 	}
-	return payload.Component(release.TagAgent)
+	image, err := payload.Component(release.TagAgent)
+	if err != nil {
+		return "", unavailable(err, "%s", sentence(err))
+	}
+	return image, nil
 }

@@ -98,10 +98,10 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 		return
 	}
 	noted := e.updatePreparation(ctx, id, preparation, func(c *change, row *clusterRecord) error {
-		row.Preparation.Failed = sentence(err)
+		row.Preparation.Failed = clause(err)
 		return errors.Join(
 			pendingWork.Remove(c.tx, id),
-			c.clusterEvent(row, eventPreparationFailed, models.EventSeverityError, "Cluster %s: the installation could not be prepared. %s", row.API.Name, sentence(err)),
+			c.clusterEvent(row, eventPreparationFailed, models.EventSeverityError, "Cluster %s: the installation could not be prepared: %s", row.API.Name, clause(err)),
 		)
 	})
 	if noted != nil {

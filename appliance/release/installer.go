@@ -82,12 +82,12 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 	case <-ctx.Done():
 		leave()
 		l.put(key)
-		return nil, nil, fmt.Errorf("extract openshift-install of %s: %w", p.Version, context.Cause(ctx))
+		return nil, nil, fmt.Errorf("openshift-install of release %s can't be extracted: %w", p.Version, context.Cause(ctx))
 	}
 	leave()
 	if f.err != nil {
 		l.put(key)
-		return nil, nil, fmt.Errorf("extract openshift-install of %s: %w", p.Version, f.err)
+		return nil, nil, fmt.Errorf("openshift-install of release %s can't be extracted: %w", p.Version, f.err)
 	}
 	return f.installer, sync.OnceFunc(func() { l.put(key) }), nil
 }
@@ -204,7 +204,7 @@ func (l *Library) obtain(ctx context.Context, key string, p *Payload, from sourc
 	}
 	desc, served, err := l.mirror.Get(ctx, spec, secret)
 	if err != nil {
-		return nil, fmt.Errorf("read image %q of the release: %w", from.tag, err)
+		return nil, err // a sentence that names the image
 	}
 	img, err := imageFor(spec, desc, from.arch)
 	if err != nil {

@@ -112,7 +112,7 @@ func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret aut
 	}
 	desc, served, err := l.mirror.Get(ctx, pullSpec, secret)
 	if err != nil {
-		return nil, fmt.Errorf("read the release: %w", err)
+		return nil, err // a sentence that names the image
 	}
 	key := payloadKey{desc.Digest.String(), arch}
 	if p := l.knownPayload(key, pullSpec); p != nil {
