@@ -607,7 +607,7 @@ func TestInstallerNamesTheImageTheMirrorLacks(t *testing.T) {
 	var image *mirror.ImageError
 	require.ErrorAs(t, err, &image)
 	require.Equal(t, pushed.Images[TagInstaller], image.Image)
-	require.ErrorContains(t, err, `read image "installer" of the release`)
+	require.ErrorContains(t, err, "openshift-install of release "+p.Version+" can't be extracted")
 
 	delete(p.Images, TagInstaller)
 	_, _, err = l.Installer(context.Background(), p, nil, nil)
