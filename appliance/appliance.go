@@ -43,6 +43,7 @@ type Appliance struct {
 	version   string
 	log       *slog.Logger
 	listener  net.Listener
+	address   net.Addr // the listener's; it stays when the listener went to the server
 	urls      []string
 	db        *store.DB
 	mirror    *mirror.Client
@@ -71,7 +72,8 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.listener, err = web.Listen(ctx, config.Listen); err != nil {
 		return nil, err
 	}
-	if a.urls, err = config.URLs(a.listener.Addr()); err != nil {
+	a.address = a.listener.Addr()
+	if a.urls, err = config.URLs(a.address); err != nil {
 		return nil, err
 	}
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{Logger: logger, Clock: clockwork.NewRealClock()}); err != nil {
@@ -121,7 +123,7 @@ func (a *Appliance) URLs() []string { return a.urls }
 
 // LocalURL returns an address under which programs on this machine reach the appliance.
 func (a *Appliance) LocalURL() string {
-	host, port, err := net.SplitHostPort(a.listener.Addr().String())
+	host, port, err := net.SplitHostPort(a.address.String())
 	if err != nil {
 		return a.urls[0]
 	}
