@@ -99,6 +99,7 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 	if _, twice := s.fault(RegisterTwice); twice {
 		times = 2
 	}
+	s.unsettled()
 	var registered *models.HostRegistrationResponse
 	for times > 0 {
 		var err error
@@ -169,8 +170,10 @@ func (s *system) runner(ctx context.Context) error {
 			steps.Go(func() { s.step(running, sent, step) })
 		}
 		if instructions.PostStepAction != nil && *instructions.PostStepAction == models.StepsPostStepActionExit {
-			if s.installing() != nil {
-				stop() // the runner does not wait for the installer's container
+			if n := s.installing(); n != nil {
+				// The host is taken out of its installation: it comes back as after a reboot, without the installer.
+				n.stop()
+				<-n.done
 			}
 			steps.Wait()
 			return context.Cause(ctx)

@@ -173,8 +173,8 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 			return &verdict{}
 		}
 	case models.HostStatusResetting, models.HostStatusResettingPendingUserAction, models.HostStatusUnbindingPendingUserAction:
-		// Once for each of these states: a registration that came too early leaves the host in it.
-		if cl.restartedIn[*h.ID] != status {
+		// Once for each of these states if it is up from the image: a registration that came too early leaves the host in it.
+		if onDisk || cl.restartedIn[*h.ID] != status {
 			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
 		}
 	case models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient,

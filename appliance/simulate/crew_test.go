@@ -304,7 +304,7 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 	require.True(t, cancelled && reset)
 	require.Equal(t, models.ClusterStatusInstalled, a.status)
 	for _, id := range a.order {
-		require.Equal(t, 2, a.registrations[id])
+		require.GreaterOrEqual(t, a.registrations[id], 2, "the order to exit and the operator's restart may both come")
 	}
 }
 

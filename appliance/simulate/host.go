@@ -338,6 +338,13 @@ func (h *host) upFromDisk(up bool) {
 	h.standing++
 }
 
+// unsettled notes that the host is about to register: what the appliance says of it until then is old.
+func (h *host) unsettled() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.steady = false
+}
+
 // settled notes that the appliance knows of the host being up from the discovery image.
 func (h *host) settled() {
 	h.mu.Lock()
