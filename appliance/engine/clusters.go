@@ -316,6 +316,10 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 	shown := row.API
 	shown.Hosts = []*models.Host{}
 	shown.EnabledHostCount, shown.ReadyHostCount, shown.TotalHostCount = 0, 0, 0
+	var err error
+	if shown.ValidationsInfo, err = loadValidations(tx, clusterSubject(shown.ID.String())); err != nil {
+		return nil, err
+	}
 	keys, err := clusterHostKeys(tx, shown.ID.String())
 	if err != nil {
 		return nil, err
@@ -484,6 +488,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 	delete(c.clusters, id)
 	return errors.Join(
 		clusterRows.Delete(c.tx, id),
+		verdictRows.Delete(c.tx, clusterSubject(id)),
 		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),
 		pendingWork.Remove(c.tx, id),
 		c.relayDeletion(id),

@@ -48,6 +48,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *mo
 		if err != nil {
 			return err
 		}
+		e.seen(key)
 		h.API.DiscoveryAgentVersion = params.DiscoveryAgentVersion
 		h.API.RegisteredAt = c.dateTime()
 		return c.registerAgain(h)
@@ -91,11 +92,9 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 	if err := hostPlaces.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
 		return err
 	}
-	to := discovering
-	if h.API.ClusterID == nil {
-		to = discoveringUnbound
+	if _, err := c.fireHost(h, onRegister, ""); err != nil {
+		return err
 	}
-	c.enterHostState(h, to, "Waiting for the host to report its hardware.")
 	c.saveHost(h)
 	c.settleLater(h)
 	return c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.", id, *env.API.Name)
@@ -188,6 +187,7 @@ func (c *change) removeHost(h *hostRecord) error {
 	c.gone = append(c.gone, key)
 	return errors.Join(
 		hostRows.Delete(c.tx, key),
+		verdictRows.Delete(c.tx, hostSubject(key)),
 		c.clearReports(key),
 		hostPlaces.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
 		lifeDeadlines.Clear(c.tx, hostDeadline(key)),
@@ -260,6 +260,10 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 	key := hostKey(h)
 	if seen, ok := e.presence.polled(key); ok {
 		shown.CheckedInAt = strfmt.DateTime(seen)
+	}
+	var err error
+	if shown.ValidationsInfo, err = loadValidations(tx, hostSubject(key)); err != nil {
+		return nil, err
 	}
 	if withFacts {
 		reports, err := loadReports(tx, key)

@@ -16,6 +16,7 @@ var (
 	infraEnvRows = store.NewBucket[infraEnvRecord]("infra-envs", 1).Cached() // <infra-env id>
 	hostRows     = store.NewBucket[hostRecord]("hosts", 1).Cached()          // <infra-env id>/<host id>
 	reportRows   = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
+	verdictRows  = store.NewBucket[json.RawMessage]("validations", 1)        // cluster/<id>, host/<infra-env id>/<host id>
 	eventRows    = store.NewBucket[models.Event]("events", 1)                // <revision, 16 hexadecimal digits>-<count>
 	outboxRows   = store.NewBucket[subscription]("subscriptions", 1)         // <cluster id>
 	payloadRows  = store.NewBucket[payloadRecord]("payloads", 1)             // <pull spec>
@@ -32,7 +33,7 @@ var (
 
 // clusterRecord is a cluster with what belongs to it and is not shown.
 type clusterRecord struct {
-	API         models.Cluster `json:"api"` // without hosts
+	API         models.Cluster `json:"api"` // without hosts and validations
 	PullSecret  string         `json:"pull_secret,omitempty"`
 	Release     *releaseRecord `json:"release,omitempty"`     // set when the payload was resolved
 	Preparation *preparation   `json:"preparation,omitempty"` // the installer's run of the current installation
@@ -76,7 +77,8 @@ type infraEnvRecord struct {
 	Token      string          `json:"token,omitempty"` // the agent's X-Secret-Key
 }
 
-// hostRecord is a host without what its agent reported, which is large and changes by itself: see facts.go.
+// hostRecord is a host without what its agent reported and without the outcome of its validations, which are large and
+// change by themselves: see facts.go and verdicts.go.
 type hostRecord struct {
 	API         models.Host `json:"api"`
 	BootOrderBy time.Time   `json:"boot_order_by,omitzero"` // end of patience while a person must correct the boot order

@@ -170,8 +170,11 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *crew) (*va
 	}
 	input.Requirements = c.e.Requirements(version)
 	report := validation.Host(input)
-	before := h.API.ValidationsInfo
-	if replace(&h.API.ValidationsInfo, report.JSON()) {
+	before, changed, err := c.setValidations(hostSubject(hostKey(h)), report.JSON())
+	if err != nil {
+		return nil, err
+	}
+	if changed {
 		c.saveHost(h)
 		for _, turn := range turns(before, report.Results()) {
 			if err := c.hostEvent(h, turn.name(eventValidationFailed, eventValidationFixed), turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
@@ -241,10 +244,10 @@ func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, err
 		name := c.hostName(h)
 		c.enterHostState(h, row.to, info)
 		c.saveHost(h)
-		if row.to == from {
-			return false, nil
+		if row.to == from || from == initial { // a new host has an event of its own
+			return row.to != from, nil
 		}
-		return true, c.hostEvent(h, eventHostStatus, severityOf(row.to), "Host %s: %s -> %s. %s", name, orText(from, "new"), row.to, info)
+		return true, c.hostEvent(h, eventHostStatus, severityOf(row.to), "Host %s: %s -> %s. %s", name, from, row.to, info)
 	}
 	if on == onRefresh {
 		return false, nil
@@ -316,8 +319,11 @@ func (c *change) refreshState(w *crew) (bool, error) {
 		report := validation.Cluster(validation.ClusterInput{
 			Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
 		})
-		before := row.API.ValidationsInfo
-		if replace(&row.API.ValidationsInfo, report.JSON()) {
+		before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), report.JSON())
+		if err != nil {
+			return false, err
+		}
+		if changed {
 			c.saveCluster(row)
 			for _, turn := range turns(before, report.Results()) {
 				if err := c.clusterEvent(row, turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {

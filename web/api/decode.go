@@ -12,7 +12,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/labstack/echo/v4"
 
-	"landfall/appliance/engine/agentjson"
+	"landfall/appliance/engine/fastjson"
 	"landfall/web/problem"
 )
 
@@ -35,7 +35,7 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 	}
 	value := new(T)
 	if !strict {
-		if err := agentjson.Unmarshal(body, value); err == nil {
+		if err := fastjson.Unmarshal(body, value); err == nil {
 			return valid(value)
 		}
 		value = new(T) // and again, for the error and its place

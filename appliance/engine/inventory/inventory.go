@@ -13,7 +13,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine/agentjson"
+	"landfall/appliance/engine/fastjson"
 )
 
 // Kinds of truncation, as the agent names them.
@@ -186,7 +186,7 @@ type wire struct {
 // memory: an inventory without them says nothing about the machine, unless the agent had to cut all of it.
 func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	var w wire
-	if err := agentjson.Unmarshal([]byte(text), &w); err != nil {
+	if err := fastjson.Unmarshal([]byte(text), &w); err != nil {
 		return nil, nil, fmt.Errorf("the inventory is not valid JSON: %w", err)
 	}
 	inv := &w.Inventory
@@ -212,7 +212,7 @@ func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 
 // Encode renders an inventory as it is kept in models.Host.
 func Encode(inv *models.Inventory, truncation *Truncation) (string, error) {
-	b, err := agentjson.Marshal(wire{Inventory: *inv, Truncation: truncation})
+	b, err := fastjson.Marshal(wire{Inventory: *inv, Truncation: truncation})
 	if err != nil {
 		return "", fmt.Errorf("encode the inventory: %w", err)
 	}

@@ -36,6 +36,8 @@ package validation
 import (
 	"encoding/json"
 	"slices"
+
+	"landfall/appliance/engine/fastjson"
 )
 
 // Status is the outcome of a check, as the API names it.
@@ -100,7 +102,7 @@ func (r *Report) add(category string, id ID, status Status, message string) {
 
 // JSON renders the report as validations_info: results by category. Equal reports give the same text.
 func (r *Report) JSON() string {
-	b, err := json.Marshal(r.ByCategory())
+	b, err := fastjson.Marshal(r.ByCategory())
 	if err != nil {
 		return "{}" // strings cannot fail to encode
 	}

@@ -1,4 +1,4 @@
-package agentjson_test
+package fastjson_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/engine/agentjson"
+	"landfall/appliance/engine/fastjson"
 )
 
 // wire has the shape in which the inventory package reads inventories: a model within a structure.
@@ -22,14 +22,14 @@ func requireSame[T any](t *testing.T, text []byte) {
 	t.Helper()
 	var want, got T
 	wantErr := json.Unmarshal(text, &want)
-	err := agentjson.Unmarshal(text, &got)
+	err := fastjson.Unmarshal(text, &got)
 	require.Equal(t, wantErr, err)
 	require.Equal(t, want, got)
 	if err != nil {
 		return
 	}
 	wantText, wantErr := json.Marshal(&want)
-	gotText, err := agentjson.Marshal(&got)
+	gotText, err := fastjson.Marshal(&got)
 	require.Equal(t, wantErr, err)
 	require.Equal(t, string(wantText), string(gotText))
 }

@@ -1,10 +1,10 @@
-// Package agentjson reads and writes the JSON that agents send, which is large and comes often, with the outcome of
+// Package fastjson reads and writes JSON that is large and comes often, such as what agents report, with the outcome of
 // encoding/json in a fraction of its time.
 //
 // The decoder behind it (goccy/go-json) gets its speed from unsafe memory access and is looser than encoding/json about
 // what it accepts, so it only sees text that encoding/json has found to be valid; everything else takes the long way
 // and gets the errors that are known from there.
-package agentjson
+package fastjson
 
 import (
 	"encoding/json"
