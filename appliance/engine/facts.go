@@ -149,6 +149,19 @@ func (c *change) setReport(key, name, text string, parsed func(*inventory.Facts)
 	return reportRows.Put(c.tx, key+"/"+name, &raw)
 }
 
+// clearReport forgets one part of what a host's agent has said.
+func (c *change) clearReport(key, name string, parsed func(*inventory.Facts)) error {
+	held, err := c.hostFacts(key)
+	if err != nil {
+		return err
+	}
+	altered := *held
+	parsed(&altered)
+	c.reported = append(c.reported, key)
+	c.e.parsed.put(key, &altered)
+	return reportRows.Delete(c.tx, key+"/"+name)
+}
+
 // clearReports forgets what a host's agent has said.
 func (c *change) clearReports(key string) error {
 	var rows []string

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/steps"
 )
 
 // Shares of the three phases in a cluster's total progress, in percent (the Assisted Installer's).
@@ -121,6 +122,18 @@ func (c *change) clearPreparation(h *hostRecord) {
 	c.saveHost(h)
 }
 
+// startHostPreparation has a host make the checks before an installation: its disk is not measured twice, its images are
+// asked for each time, since the mirror may have lost or gained some.
+func (c *change) startHostPreparation(h *hostRecord) error {
+	c.clearPreparation(h)
+	host, err := c.inventoryHost(h)
+	if err != nil {
+		return err
+	}
+	h.DiskOK = !steps.DiskUnmeasured(host)
+	return c.clearReport(hostKey(h), partImages, func(f *inventory.Facts) { f.Images = nil })
+}
+
 // enterClusterState does what belongs to a cluster's coming into a state.
 func (c *change) enterClusterState(row *clusterRecord, from, to, info string) error {
 	id := row.API.ID.String()
@@ -171,7 +184,9 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 	}
 	bootstrap := false
 	for _, h := range hosts {
-		c.clearPreparation(h)
+		if err := c.startHostPreparation(h); err != nil {
+			return err
+		}
 		if h.API.Role == models.HostRoleAutoAssign {
 			h.API.Role = h.API.SuggestedRole
 		}
@@ -221,18 +236,14 @@ func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
 // HostProgress notes a stage that the installer on a host, or the controller in the cluster, reported. A report that comes
 // again or late is no error.
 func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, progress *models.HostProgress) error {
-	key := infraEnvID + "/" + hostID
-	err := e.update(ctx, func(c *change) error {
+	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err
 		}
+		e.seen(hostKey(h))
 		return c.progress(h, progress)
 	})
-	if err == nil {
-		e.seen(key)
-	}
-	return err
 }
 
 func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {

@@ -124,6 +124,7 @@ func hostTable() []hostRow {
 	gone := func(s hostSituation) bool { return !s.connected || s.verdict == validation.Disconnected }
 	const lost = "The host's agent has not been heard for some minutes. Check that it is switched on and reaches this appliance."
 	return []hostRow{
+		{onRegister, []string{initial}, func(s hostSituation) bool { return s.clusterStatus == "" }, discoveringUnbound, says("Waiting for the host to report its hardware.")},
 		{onRegister, []string{initial}, nil, discovering, says("Waiting for the host to report its hardware.")},
 		{onRegister, append(slices.Clone(undecided), resetPending, resetting, preparing, preparingFailed, prepared, binding, cancelled), nil, discovering, says("The host started again; waiting for it to report its hardware.")},
 		{onRegister, append(slices.Clone(undecidedUnbound), unbinding, unbindingPending), nil, discoveringUnbound, says("Waiting for the host to report its hardware.")},
@@ -238,6 +239,7 @@ func clusterTable() []clusterRow {
 		}, clusterReady, func(s clusterSituation) string {
 			return "The installation could not be prepared: " + s.cluster.Preparation.Failed
 		}},
+		{onRefresh, []string{clusterPreparing}, func(s clusterSituation) bool { return s.hostFailed != "" }, clusterFailed, func(s clusterSituation) string { return "The installation could not be prepared: " + s.hostFailed }},
 		{onRefresh, []string{clusterPreparing}, func(s clusterSituation) bool { return s.notPrepared != "" }, clusterInsufficient, func(s clusterSituation) string { return "The installation could not be prepared: " + s.notPrepared }},
 		{onRefresh, []string{clusterPreparing}, func(s clusterSituation) bool { return s.timedOut }, clusterReady, tells("The preparation took too long. Look at the events, then press Install again.")},
 		{onRefresh, []string{clusterPreparing}, func(s clusterSituation) bool { return s.allPrepared && s.cluster.Preparation.Done }, clusterInstalling, tells("The installation is in progress.")},

@@ -162,8 +162,8 @@ func runsFromDisk(h *inventory.Host) bool {
 // diskSpeedStep lets a host measure its installation disk, once: the result is kept until somebody resets it.
 func diskSpeedStep(in Input) (*models.Step, error) {
 	path := in.Host.InstallationDiskPath()
-	switch info := in.Host.Disks[path]; {
-	case runsFromDisk(in.Host), info.DiskSpeed != nil && info.DiskSpeed.Tested, keepsPartitions(in.Host.Record.InstallerArgs):
+	switch {
+	case !DiskUnmeasured(in.Host):
 		return nil, nil
 	case path == "":
 		return nil, fmt.Errorf("host %s has no installation disk whose speed could be measured", in.Host.Name())
@@ -174,6 +174,13 @@ func diskSpeedStep(in Input) (*models.Step, error) {
 	}
 	step.Args = append(step.Args, strconv.FormatFloat(orDefault(in.DiskCheckTimeout, 8*time.Minute).Seconds(), 'f', 2, 64))
 	return step, nil
+}
+
+// DiskUnmeasured tells whether a host has yet to measure its installation disk. A disk with something on it that is to stay is
+// never measured.
+func DiskUnmeasured(h *inventory.Host) bool {
+	info := h.Disks[h.InstallationDiskPath()]
+	return !runsFromDisk(h) && !keepsPartitions(h.Record.InstallerArgs) && (info.DiskSpeed == nil || !info.DiskSpeed.Tested || info.DiskSpeed.ExitCode != 0)
 }
 
 // imagesStep lets a host pull the images of the installation that it has not tried yet.

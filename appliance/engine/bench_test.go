@@ -1,0 +1,523 @@
+package engine
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+	"landfall/store"
+)
+
+const testPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// bench is an engine on a clock that stands still until it is moved. Deadlines and preparations are worked through when a
+// test says so, as Run would when they are due.
+type bench struct {
+	*testing.T
+	*Engine
+	clock     *clockwork.FakeClock
+	releases  *testReleases
+	authority string // PEM
+}
+
+// rowHits counts how often each row of the two tables was taken.
+type rowHits struct{ host, cluster []atomic.Int64 }
+
+func newBench(t *testing.T, hits *rowHits) *bench {
+	t.Helper()
+	clock := clockwork.NewFakeClockAt(noon)
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	b := &bench{T: t, clock: clock, authority: testCertificate(t)}
+	b.releases = &testReleases{authority: b.authority}
+	b.Engine = b.engineOver(db, hits)
+	return b
+}
+
+// engineOver starts an engine over a database that may have been used by another before.
+func (b *bench) engineOver(db *store.DB, hits *rowHits) *Engine {
+	e, err := New(Options{
+		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: "http://appliance.site.test:8090",
+		ReleaseList: []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true}},
+	})
+	require.NoError(b, err)
+	if hits != nil {
+		hits.watch(e)
+	}
+	return e
+}
+
+// watch has the engine's tables tell which of their rows are taken: a row is when its condition is asked and holds.
+func (r *rowHits) watch(e *Engine) {
+	if r.host == nil {
+		r.host, r.cluster = make([]atomic.Int64, len(e.hostRows)), make([]atomic.Int64, len(e.rows))
+	}
+	for i, row := range e.hostRows {
+		e.hostRows[i].when = func(s hostSituation) bool {
+			holds := row.when == nil || row.when(s)
+			if holds {
+				r.host[i].Add(1)
+			}
+			return holds
+		}
+	}
+	for i, row := range e.rows {
+		e.rows[i].when = func(s clusterSituation) bool {
+			holds := row.when == nil || row.when(s)
+			if holds {
+				r.cluster[i].Add(1)
+			}
+			return holds
+		}
+	}
+}
+
+// testReleases has one release, whose installer writes the smallest files that are taken for a cluster's.
+type testReleases struct {
+	authority string
+	failure   error         // of Generate
+	started   chan struct{} // if set, Generate says so here and then waits for its context's end
+	running   atomic.Int64
+}
+
+func (r *testReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
+	images := make(map[string]string)
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
+	}
+	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64), Version: "4.20.8", Architecture: arch, Images: images}, nil
+}
+
+func (r *testReleases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain, progress func(done, total int64)) (*release.Installer, func(), error) {
+	for done := range int64(11) {
+		progress(done*10, 100)
+	}
+	return &release.Installer{Path: "/nowhere/openshift-install"}, func() {}, nil
+}
+
+func (r *testReleases) Generate(ctx context.Context, _ *release.Installer, _ release.GenerateRequest) (*release.Generated, error) {
+	r.running.Add(1)
+	defer r.running.Add(-1)
+	if r.started != nil {
+		r.started <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if r.failure != nil {
+		return nil, r.failure
+	}
+	ignition := []byte(`{"ignition":{"version":"3.2.0"}}`)
+	return &release.Generated{
+		ClusterID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", InfraID: "bench-x7kq2",
+		Files: map[string][]byte{
+			release.BootstrapIgnition: ignition, release.MasterIgnition: ignition, release.WorkerIgnition: ignition,
+			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd"), release.Metadata: []byte("{}"), release.InstallConfig: []byte("{}"),
+			release.Kubeconfig: []byte("clusters:\n- name: bench\n  cluster:\n    server: https://api.bench.site.test:6443\n    certificate-authority-data: " +
+				base64.StdEncoding.EncodeToString([]byte(r.authority)) + "\nusers:\n- name: admin\n"),
+		},
+	}, nil
+}
+
+// testCertificate makes a certificate authority.
+func testCertificate(t *testing.T) string {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, NotBefore: noon, NotAfter: noon.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// pass moves the clock on, in steps short enough that hosts that poll are heard meanwhile, and handles what is due.
+func (b *bench) pass(d time.Duration, polling ...*testHost) {
+	b.Helper()
+	const step = time.Minute
+	for d > 0 {
+		b.clock.Advance(min(d, step))
+		d -= step
+		for _, h := range polling {
+			h.poll()
+		}
+		b.handle()
+	}
+}
+
+// handle works through all deadlines that have passed.
+func (b *bench) handle() {
+	b.Helper()
+	for range 1000 {
+		wait, err := b.handleDue(b.Context())
+		require.NoError(b, err)
+		if wait > 0 {
+			return
+		}
+	}
+	b.Fatal("the deadlines that are due never end")
+}
+
+// prepareAll runs the preparations that are wanted.
+func (b *bench) prepareAll() {
+	b.Helper()
+	wanted, err := b.wantedPreparations()
+	require.NoError(b, err)
+	for id, preparation := range wanted {
+		b.prepare(b.Context(), id, preparation)
+	}
+}
+
+// singleNode registers a cluster of one node and its infra-env.
+func (b *bench) singleNode() (cluster, env string) {
+	b.Helper()
+	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		ControlPlaneCount: swag.Int64(1),
+	})
+	require.NoError(b, err)
+	return created.ID.String(), b.infraEnvOf(created.ID)
+}
+
+// threeNodes registers a cluster of three nodes with its hosts, which lack nothing; without its addresses when vips is false.
+func (b *bench) threeNodes(vips bool) (cluster string, hosts []*testHost) {
+	b.Helper()
+	params := &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+	}
+	if vips {
+		params.APIVips = []*models.APIVip{{IP: "192.168.10.4"}}
+		params.IngressVips = []*models.IngressVip{{IP: "192.168.10.5"}}
+	}
+	created, err := b.RegisterCluster(b.Context(), params)
+	require.NoError(b, err)
+	env := b.infraEnvOf(created.ID)
+	for number := 1; number <= 3; number++ {
+		h := b.newHost(env, number)
+		h.loadBalancer = false
+		require.NoError(b, h.register())
+		hosts = append(hosts, h)
+	}
+	b.reportAll(hosts)
+	return created.ID.String(), hosts
+}
+
+// reportAll lets hosts answer until they have nothing new to say of each other.
+func (b *bench) reportAll(hosts []*testHost) {
+	b.Helper()
+	for range 3 {
+		for _, h := range hosts {
+			h.report()
+		}
+	}
+}
+
+// infraEnvOf registers an infra-env, of no cluster when id is nil.
+func (b *bench) infraEnvOf(cluster *strfmt.UUID) string {
+	b.Helper()
+	env, err := b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
+		Name: swag.String("bench_infra-env"), ClusterID: cluster, PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20.8",
+	})
+	require.NoError(b, err)
+	return env.ID.String()
+}
+
+func (b *bench) requireCluster(id, status string) *models.Cluster {
+	b.Helper()
+	cluster, err := b.Cluster(id)
+	require.NoError(b, err)
+	require.Equal(b, status, *cluster.Status, *cluster.StatusInfo)
+	return cluster
+}
+
+// names lists the names of the events about a cluster, infra-env or host, in order.
+func (b *bench) names(filter EventFilter) []string {
+	b.Helper()
+	page, err := b.Events(filter)
+	require.NoError(b, err)
+	var names []string
+	for _, ev := range page.Events {
+		names = append(names, ev.Name)
+	}
+	return names
+}
+
+// subscriptionOf reads the outbox entry of a cluster.
+func (b *bench) subscriptionOf(id string) *subscription {
+	b.Helper()
+	var row *subscription
+	require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
+		row, err = outboxRows.Get(tx, id)
+		return err
+	}))
+	return row
+}
+
+// testHost is a machine with an agent that does what it is told when the test says so.
+type testHost struct {
+	b         *bench
+	env, id   string
+	number    int
+	skew      time.Duration // of its clock
+	memory    int64         // bytes
+	diskFails bool
+	imageGone bool
+	// loadBalancer: the site's DNS leads the cluster's names to this host.
+	loadBalancer bool
+}
+
+func (b *bench) newHost(env string, number int) *testHost {
+	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number), memory: 64 << 30, loadBalancer: true}
+}
+
+// host registers a host and lets it report what it is asked for.
+func (b *bench) host(env string, number int) *testHost {
+	b.Helper()
+	h := b.newHost(env, number)
+	require.NoError(b, h.register())
+	h.report()
+	return h
+}
+
+func (h *testHost) register() error {
+	id := strfmt.UUID(h.id)
+	_, err := h.b.RegisterHost(h.b.Context(), h.env, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: "quay.io/parts/agent"})
+	return err
+}
+
+func (h *testHost) poll() *models.Steps {
+	h.b.Helper()
+	body, err := h.b.Instructions(h.b.Context(), Poll{
+		InfraEnvID: h.env, HostID: h.id, AgentVersion: "quay.io/parts/agent", Timestamp: h.b.clock.Now().Add(h.skew).Unix(),
+	})
+	require.NoError(h.b, err)
+	var steps models.Steps
+	require.NoError(h.b, json.Unmarshal(body, &steps))
+	return &steps
+}
+
+// report polls and answers, often enough for what one answer brings about to be asked for and answered too.
+func (h *testHost) report() {
+	h.b.Helper()
+	for range 3 {
+		for _, step := range h.poll().Instructions {
+			if answer := h.answer(step); answer != nil {
+				require.NoError(h.b, h.reply(answer), string(step.StepType))
+			}
+		}
+	}
+}
+
+func (h *testHost) reply(reply *models.StepReply) error {
+	return h.b.StepReply(h.b.Context(), h.env, h.id, reply)
+}
+
+// answer is what the host says to a step, nil where it says nothing.
+func (h *testHost) answer(step *models.Step) *models.StepReply {
+	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
+	var output any
+	switch step.StepType {
+	case models.StepTypeInventory:
+		output = h.inventory()
+	case models.StepTypeNtpSynchronizer:
+		output = models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "ntp.site.test", SourceState: models.SourceStateSynced}}}
+	case models.StepTypeDomainResolution:
+		output = h.resolve(step.Args[0])
+	case models.StepTypeConnectivityCheck:
+		output = h.reachOthers(step.Args[0])
+	case models.StepTypeVerifyVips:
+		output = h.verify(step.Args[0])
+	case models.StepTypeInstallationDiskSpeedCheck:
+		if h.diskFails {
+			reply.ExitCode, reply.Error = 1, "input/output error"
+			return reply
+		}
+		output = models.DiskSpeedCheckResponse{IoSyncDuration: 2, Path: "/dev/sda"}
+	case models.StepTypeContainerImageAvailability:
+		output = h.pull(step.Args[0])
+	default:
+		return nil
+	}
+	text, err := json.Marshal(output)
+	require.NoError(h.b, err)
+	reply.Output = string(text)
+	return reply
+}
+
+func (h *testHost) inventory() *models.Inventory {
+	return &models.Inventory{
+		Hostname: fmt.Sprintf("node-%d", h.number), CPU: &models.CPU{Count: 16, Architecture: "x86_64"},
+		Memory:       &models.Memory{PhysicalBytes: h.memory, UsableBytes: h.memory},
+		SystemVendor: &models.SystemVendor{Manufacturer: "Dell Inc.", ProductName: "PowerEdge R650", SerialNumber: fmt.Sprintf("S%d", h.number)},
+		Boot:         &models.Boot{CurrentBootMode: "uefi"},
+		Disks: []*models.Disk{
+			{ID: "/dev/disk/by-id/a", ByID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/b", ByID: "/dev/disk/by-id/b", Name: "sdb", Path: "/dev/sdb", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/c", ByID: "/dev/disk/by-id/c", Name: "sdc", Path: "/dev/sdc", DriveType: models.DriveTypeSSD, SizeBytes: 10e9},
+		},
+		Interfaces: []*models.Interface{{Name: "eno1", HasCarrier: true, MacAddress: fmt.Sprintf("52:54:00:00:00:%02d", h.number), IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+h.number)}}},
+		Routes:     []*models.Route{{Destination: "0.0.0.0", Gateway: "192.168.10.1", Interface: "eno1", Family: 2}},
+		TpmVersion: models.InventoryTpmVersionNr20,
+	}
+}
+
+// reachOthers answers as a host of a network in which everybody reaches everybody.
+func (h *testHost) reachOthers(asked string) *models.ConnectivityReport {
+	var others models.ConnectivityCheckParams
+	require.NoError(h.b, json.Unmarshal([]byte(asked), &others))
+	report := &models.ConnectivityReport{}
+	for _, other := range others {
+		nic := other.Nics[0]
+		address := nic.IPAddresses[0]
+		report.RemoteHosts = append(report.RemoteHosts, &models.ConnectivityRemoteHost{
+			HostID:         other.HostID,
+			L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address, RemoteMac: string(nic.Mac), Successful: true}},
+			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address, AverageRTTMs: 0.3, Successful: true}},
+			MtuReport:      []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: address, MtuSuccessful: true}},
+		})
+	}
+	return report
+}
+
+func (h *testHost) verify(asked string) models.VerifyVipsResponse {
+	var request models.VerifyVipsRequest
+	require.NoError(h.b, json.Unmarshal([]byte(asked), &request))
+	var response models.VerifyVipsResponse
+	for _, vip := range request {
+		free := models.VipVerificationSucceeded
+		response = append(response, &models.VerifiedVip{Vip: vip.Vip, VipType: vip.VipType, Verification: &free})
+	}
+	return response
+}
+
+// resolve answers as a site's DNS whose names lead to the host, but for those that must not exist.
+func (h *testHost) resolve(asked string) *models.DomainResolutionResponse {
+	var request models.DomainResolutionRequest
+	require.NoError(h.b, json.Unmarshal([]byte(asked), &request))
+	response := &models.DomainResolutionResponse{}
+	for _, domain := range request.Domains {
+		found := &models.DomainResolutionResponseDomain{DomainName: domain.DomainName}
+		if h.loadBalancer && (strings.HasPrefix(*domain.DomainName, "api") || strings.Contains(*domain.DomainName, ".apps.")) {
+			found.IPV4Addresses = []strfmt.IPv4{strfmt.IPv4(fmt.Sprintf("192.168.10.%d", 10+h.number))}
+		}
+		response.Resolutions = append(response.Resolutions, found)
+	}
+	return response
+}
+
+func (h *testHost) pull(asked string) *models.ContainerImageAvailabilityResponse {
+	var request models.ContainerImageAvailabilityRequest
+	require.NoError(h.b, json.Unmarshal([]byte(asked), &request))
+	response := &models.ContainerImageAvailabilityResponse{}
+	for _, image := range request.Images {
+		result := models.ContainerImageAvailabilityResultSuccess
+		if h.imageGone {
+			result = models.ContainerImageAvailabilityResultFailure
+		}
+		response.Images = append(response.Images, &models.ContainerImageAvailability{Name: image, Result: result, Time: 1, SizeBytes: 1e8, DownloadRate: 1e8})
+	}
+	return response
+}
+
+func (h *testHost) progress(stage models.HostStage, info string) error {
+	return h.b.HostProgress(h.b.Context(), h.env, h.id, &models.HostProgress{CurrentStage: stage, ProgressInfo: info})
+}
+
+// reach reports stages up to the given one.
+func (h *testHost) reach(last models.HostStage) {
+	h.b.Helper()
+	host := h.require("")
+	for _, stage := range host.ProgressStages {
+		require.NoError(h.b, h.progress(stage, ""))
+		if stage == last {
+			return
+		}
+	}
+	h.b.Fatalf("host %d has no stage %q", h.number, last)
+}
+
+// require returns the host, which must be in the given state unless that is empty.
+func (h *testHost) require(status string) *models.Host {
+	h.b.Helper()
+	host, err := h.b.Host(h.env, h.id)
+	require.NoError(h.b, err)
+	if status != "" {
+		require.Equal(h.b, status, *host.Status, "%s %s", *host.StatusInfo, host.ValidationsInfo)
+	}
+	return host
+}
+
+// press starts an installation and returns when the hosts are being prepared.
+func (b *bench) press(cluster string) {
+	b.Helper()
+	_, err := b.InstallCluster(b.Context(), cluster)
+	require.NoError(b, err)
+	b.requireCluster(cluster, clusterPreparing)
+}
+
+// installing leads a single-node cluster to the beginning of its installation.
+func (b *bench) installing() (cluster string, h *testHost) {
+	b.Helper()
+	cluster, env := b.singleNode()
+	h = b.host(env, 1)
+	h.require(known)
+	b.requireCluster(cluster, clusterReady)
+	b.press(cluster)
+	b.prepareAll()
+	h.report()
+	h.require(installing)
+	b.requireCluster(cluster, clusterInstalling)
+	return cluster, h
+}
+
+// finalizing leads a single-node cluster to the end of its host's installation.
+func (b *bench) finalizing() (cluster string, h *testHost) {
+	b.Helper()
+	cluster, h = b.installing()
+	h.reach(models.HostStageDone)
+	h.require(installed)
+	b.requireCluster(cluster, clusterFinalizing)
+	return cluster, h
+}
+
+// installed leads a single-node cluster to its end.
+func (b *bench) installed() (cluster string, h *testHost) {
+	b.Helper()
+	cluster, h = b.finalizing()
+	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
+	_, err := b.CompleteInstallation(b.Context(), cluster, true, "")
+	require.NoError(b, err)
+	b.requireCluster(cluster, clusterInstalled)
+	return cluster, h
+}
+
+// requireRefused asserts that something was refused for a reason of the given kind.
+func (b *bench) requireRefused(err error, kind Kind, says string) {
+	b.Helper()
+	require.ErrorContains(b, err, says)
+	require.Equal(b, kind, KindOf(err), err.Error())
+}
+
+var errNoMachine = errors.New("install-config: no machine has that address")
