@@ -232,7 +232,12 @@ func clusterTable() []clusterRow {
 
 		{onRefresh, open, func(s clusterSituation) bool { return s.verdict == validation.PendingForInput }, clusterPending, func(s clusterSituation) string { return "Waiting for input: " + s.failing }},
 		{onRefresh, open, func(s clusterSituation) bool { return s.verdict != validation.Ready }, clusterInsufficient, func(s clusterSituation) string { return "The cluster is not ready to be installed: " + s.failing }},
-		{onRefresh, open, nil, clusterReady, tells("The cluster is ready to be installed.")},
+		{onRefresh, open, nil, clusterReady, func(s clusterSituation) string {
+			if s.cluster.Preparation != nil && s.cluster.Preparation.Failed != "" {
+				return "The cluster is ready to be installed. Its last preparation failed: " + s.cluster.Preparation.Failed
+			}
+			return "The cluster is ready to be installed."
+		}},
 
 		{onRefresh, []string{clusterPreparing}, func(s clusterSituation) bool {
 			return s.cluster.Preparation != nil && s.cluster.Preparation.Failed != ""

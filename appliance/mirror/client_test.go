@@ -176,7 +176,7 @@ func TestAnUnknownAuthorityIsSaid(t *testing.T) {
 	cert, _ := newAuthority(t, "Site Root").sign(t, time.Now().Add(time.Hour))
 	s := serve(t, withTLS(cert), newAuthority(t, "Another Root").pem)
 	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
-	imageError(t, err, ReasonUnknownAuthority, "image "+s.ref+" can't be pulled: "+s.host+"/openshift/release-images@sha256:",
+	imageError(t, err, ReasonUnknownAuthority, "image "+s.ref+" can't be pulled: "+s.host+"/openshift/release-images (mirror 1 of 1",
 		`(mirror 1 of 1 for "`+wanted+`" in registries.conf)`, "signed by an unknown authority", "to the mirror's CA bundle")
 }
 
@@ -242,7 +242,7 @@ func TestARegistryThatIsDownIsSaidAtOnce(t *testing.T) {
 	require.NoError(t, l.Close())
 	_, _, err = quick(t, rulesTo(t, host, nil)).Get(t.Context(), wanted+":4.20", nil)
 	// Digest or tag, mirrors in registries.conf serve both unless told otherwise.
-	imageError(t, err, ReasonUnreachable, host+"/openshift/release-images:4.20", "refused the connection", "check that "+host+" is up")
+	imageError(t, err, ReasonUnreachable, host+"/openshift/release-images", "refused the connection", "check that "+host+" is up")
 }
 
 func TestAMissingManifestIsSaid(t *testing.T) {

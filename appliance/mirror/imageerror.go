@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
@@ -61,7 +62,7 @@ func (e *ImageError) Error() string {
 	}
 	var said []string
 	for _, a := range e.Attempts {
-		said = append(said, fmt.Sprintf("%s (%s) %s", a.Ref, a.Rule, a.Answer))
+		said = append(said, fmt.Sprintf("%s (%s) %s", a.Ref.Context().Name(), a.Rule, a.Answer))
 	}
 	text := fmt.Sprintf("image %s can't be pulled: %s", e.Image, strings.Join(said, "; "))
 	if advice := e.advice(); advice != "" {
@@ -115,6 +116,11 @@ var (
 	errPlainHTTP = errors.New("plain HTTP is only spoken where a rule says insecure")
 	errNoBlob    = errors.New("the blob is not there")
 )
+
+// Failed returns the error of an endpoint that gave an image, but not a part of it.
+func Failed(image string, from Endpoint, err error, secret authn.Keychain) *ImageError {
+	return &ImageError{Image: image, Attempts: []Attempt{newAttempt(from, err, hasCredentials(secret, from.Ref.Context()))}}
+}
 
 func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
 	reason, answer := classify(err)

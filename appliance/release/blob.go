@@ -53,10 +53,10 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 	}
 	client, err := blobClient(ctx, served, l.mirror.Transport(served), secret)
 	if err != nil {
-		return "", fmt.Errorf("speak with %s: %w", served.Ref.Context().RegistryStr(), err)
+		return "", mirror.Failed(served.Ref.Name(), served, err, secret)
 	}
 	path := filepath.Join(l.partialDir(), blob.Digest.Hex)
-	d := &blobDownload{client: client, served: served, blob: blob, progress: progress}
+	d := &blobDownload{client: client, served: served, secret: secret, blob: blob, progress: progress}
 	err = d.into(ctx, path, l)
 	var damaged *DigestError
 	if errors.As(err, &damaged) && d.resumed {
@@ -89,6 +89,7 @@ func blobClient(ctx context.Context, served mirror.Endpoint, base http.RoundTrip
 type blobDownload struct {
 	client   *http.Client
 	served   mirror.Endpoint
+	secret   authn.Keychain
 	blob     v1.Descriptor
 	progress func(int64)
 	resumed  bool // the file held something before
@@ -125,14 +126,17 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 		}
 		var refused *refusedError
 		var full *DiskFullError
-		if ctx.Err() != nil || errors.As(err, &refused) || errors.As(err, &full) {
+		switch {
+		case errors.As(err, &refused):
+			return mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret)
+		case ctx.Err() != nil, errors.As(err, &full):
 			return fmt.Errorf("download blob %s from %s: %w", d.blob.Digest, d.served.Ref.Context().Name(), err)
 		}
 		if fruitless++; have > before {
 			fruitless = 0
 		}
 		if fruitless == fruitlessAttempts {
-			return fmt.Errorf("download blob %s from %s: stopped at %d of %d bytes after %d attempts: %w", d.blob.Digest, d.served.Ref.Context().Name(), have, d.blob.Size, fruitless, err)
+			return fmt.Errorf("the download of a layer stopped at %d of %d bytes after %d attempts: %w", have, d.blob.Size, fruitless, mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret))
 		}
 		l.log.Warn("download cut short, going on", "blob", d.blob.Digest.String(), "from", d.served.Ref.Name(), "have", have, "size", d.blob.Size, "error", err)
 		if err := l.pause(ctx, time.Duration(fruitless)*time.Second); err != nil {

@@ -1,0 +1,417 @@
+package appliance_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate"
+)
+
+// gate stands before a site's registry at an address of its own: it can be shut, speak TLS, or answer in the registry's
+// place.
+type gate struct {
+	address  string
+	registry http.Handler
+	tls      *tls.Config
+	instead  atomic.Pointer[func(http.ResponseWriter, *http.Request) bool] // reports whether it answered
+	server   *http.Server
+	ended    chan error
+}
+
+// newGatedSite is a site whose mirror rules lead to a gate before its registry. It is open.
+func newGatedSite(t *testing.T) (*site, *gate) {
+	t.Helper()
+	s := newSite(t)
+	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
+	require.NoError(t, err)
+	registry := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(rules))
+	g := &gate{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry})}
+	gated := strings.ReplaceAll(string(rules), registry, g.address)
+	sealed := regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAllString(gated, "$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:")
+	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(sealed), 0o600))
+	t.Cleanup(func() { g.shut(t) })
+	g.open(t)
+	return s, g
+}
+
+func (g *gate) open(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", g.address)
+	require.NoError(t, err)
+	if g.tls != nil {
+		listener = tls.NewListener(listener, g.tls)
+	}
+	g.server = &http.Server{Handler: g, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
+	g.ended = make(chan error, 1)
+	go func(server *http.Server, ended chan<- error) { ended <- server.Serve(listener) }(g.server, g.ended)
+}
+
+func (g *gate) shut(t *testing.T) {
+	t.Helper()
+	if g.server != nil {
+		require.NoError(t, g.server.Close())
+		require.ErrorIs(t, <-g.ended, http.ErrServerClosed)
+		g.server = nil
+	}
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if instead := g.instead.Load(); instead != nil && (*instead)(w, r) {
+		return
+	}
+	g.registry.ServeHTTP(w, r)
+}
+
+// answer has the gate answer requests for which the function does; nil lets all through.
+func (g *gate) answer(instead func(http.ResponseWriter, *http.Request) bool) {
+	if instead == nil {
+		g.instead.Store(nil)
+		return
+	}
+	g.instead.Store(&instead)
+}
+
+// demand asks everybody for the password, as registries with an htpasswd do.
+func demand(user, password string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if u, p, ok := r.BasicAuth(); ok && u == user && p == password {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED")
+		return true
+	}
+}
+
+// lack answers that there are no such manifests or blobs.
+func lack(kind, code string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, kind) {
+			return false
+		}
+		refuse(w, http.StatusNotFound, code)
+		return true
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	if _, err := fmt.Fprintf(w, `{"errors":[{"code":%q,"message":"refused"}]}`, code); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func secretFor(registry, credentials string) string {
+	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, registry, base64.StdEncoding.EncodeToString([]byte(credentials)))
+}
+
+// authority makes a certificate for this machine and the certificate (PEM) of the authority that signed it.
+func authority(t *testing.T, until time.Time) (*tls.Config, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Root"}, NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, key.Public(), key)
+	require.NoError(t, err)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"}, NotBefore: root.NotBefore, NotAfter: until,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, key.Public(), key)
+	require.NoError(t, err)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leafDER}, PrivateKey: key}}},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rootDER})
+}
+
+// A mirror that does not give an image, what is said of it, and how it is put right.
+type badMirror struct {
+	spoil  func(*testing.T, *site, *gate)
+	says   []string
+	secret func(g *gate) string // of the first try; "" is the usual one
+	right  func(g *gate) string // the pull secret that helps; nil: the mirror is put right instead
+}
+
+func badMirrors() map[string]badMirror {
+	shut := func(t *testing.T, _ *site, g *gate) { g.shut(t) }
+	answering := func(instead func(http.ResponseWriter, *http.Request) bool) func(*testing.T, *site, *gate) {
+		return func(_ *testing.T, _ *site, g *gate) { g.answer(instead) }
+	}
+	return map[string]badMirror{
+		"down":             {spoil: shut, says: []string{"refused the connection", "check that GATE is up and can be reached from here"}},
+		"manifest missing": {spoil: answering(lack("/manifests/", "MANIFEST_UNKNOWN")), says: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to GATE/openshift/release"}},
+		"fails": {spoil: answering(func(w http.ResponseWriter, _ *http.Request) bool {
+			refuse(w, http.StatusTeapot, "UNKNOWN")
+			return true
+		}), says: []string{"answered 418 I'm a teapot"}},
+		"unknown authority": {spoil: func(t *testing.T, _ *site, g *gate) {
+			g.shut(t)
+			g.tls, _ = authority(t, time.Now().Add(time.Hour))
+			g.open(t)
+		}, says: []string{"signed by an unknown authority", "add the CA that signed the certificate of GATE to the mirror's CA bundle"}},
+		"401, no entry in the pull secret": {spoil: answering(demand("u", "right")), says: []string{"answered 401 Unauthorized", "the pull secret has no entry for it", "add an entry for GATE to the pull secret"},
+			right: func(g *gate) string { return secretFor(g.address, "u:right") }},
+		"401, a wrong password": {spoil: answering(demand("u", "right")), says: []string{"answered 401 Unauthorized", "to the pull secret's credentials", "check the entry for GATE in the pull secret"},
+			secret: func(g *gate) string { return secretFor(g.address, "u:hunter2") }, right: func(g *gate) string { return secretFor(g.address, "u:right") }},
+	}
+}
+
+// said fills in where the gate is.
+func (b badMirror) said(g *gate, image string) []string {
+	says := []string{"image " + image + " can't be pulled: ", g.address + "/openshift/release", "(mirror 1 of 1 for \"quay.io/openshift-release-dev/ocp-", "in ImageDigestMirrorSet idms-release-0)"}
+	for _, said := range b.says {
+		says = append(says, strings.ReplaceAll(said, "GATE", g.address))
+	}
+	return says
+}
+
+func (b badMirror) firstSecret(g *gate) string {
+	if b.secret == nil {
+		return pullSecret
+	}
+	return b.secret(g)
+}
+
+// putRight lets the mirror answer as it should, unless the pull secret is what helps.
+func (b badMirror) putRight(t *testing.T, g *gate) {
+	if b.right != nil {
+		return
+	}
+	g.answer(nil)
+	g.tls = nil
+	g.shut(t)
+	g.open(t)
+}
+
+func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAnImageIsDownloaded(t *testing.T) {
+	for name, bad := range badMirrors() {
+		t.Run(name, func(t *testing.T) {
+			s, g := newGatedSite(t)
+			bad.spoil(t, s, g)
+			address, _ := s.start(t)
+			var env models.InfraEnv
+			ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east").with(object{"pull_secret": bad.firstSecret(g)})).read(t, http.StatusCreated, &env)
+
+			requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable, append(bad.said(g, s.release.Release),
+				"The discovery image needs to know the agent's image, which the release payload names:")...)
+
+			bad.putRight(t, g)
+			if bad.right != nil {
+				ask(t, http.MethodPatch, address+apiPath+"/infra-envs/"+env.ID.String(), object{"pull_secret": bad.right(g)}).read(t, http.StatusCreated, &env)
+			}
+			requireDiscoveryISO(t, env.DownloadURL)
+			g.shut(t)
+			requireDiscoveryISO(t, env.DownloadURL)
+		})
+	}
+}
+
+// readyCluster makes a single-node cluster ready to be installed. Its host lives until the test ends.
+func (s *site) readyCluster(t *testing.T, address, secret string) (cluster string) {
+	t.Helper()
+	id := create(t, address+apiPath+"/clusters", s.newCluster("line").with(object{"pull_secret": secret}))
+	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": secret, "cluster_id": id}))
+	ctx, cancel := context.WithCancel(t.Context())
+	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: 1000}
+	ended := make(chan error, 1)
+	go func() { ended <- crew.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	})
+	requireStatus(t, address, id, models.ClusterStatusReady)
+	return id
+}
+
+func clusterAt(t *testing.T, address, id string) *models.Cluster {
+	t.Helper()
+	cluster := new(models.Cluster)
+	ask(t, http.MethodGet, address+apiPath+"/clusters/"+id, nil).read(t, http.StatusOK, cluster)
+	return cluster
+}
+
+// requireStatus waits until a cluster has the status.
+func requireStatus(t *testing.T, address, id, status string) *models.Cluster {
+	t.Helper()
+	var cluster *models.Cluster
+	eventually(t, "the cluster becomes "+status, func() bool {
+		cluster = clusterAt(t, address, id)
+		return *cluster.Status == status
+	})
+	return cluster
+}
+
+// pressInstall starts the installation of a cluster as soon as its hosts are ready again.
+func pressInstall(t *testing.T, address, id string) {
+	t.Helper()
+	requireStatus(t, address, id, models.ClusterStatusReady)
+	got := ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/actions/install", nil)
+	require.Equal(t, http.StatusAccepted, got.status, "%s", got.body)
+}
+
+// requireUnprepared waits until a preparation has failed and checks what the cluster and its events say.
+func requireUnprepared(t *testing.T, address, id string, says ...string) {
+	t.Helper()
+	var cluster *models.Cluster
+	eventually(t, "the preparation fails", func() bool {
+		cluster = clusterAt(t, address, id)
+		require.NotEqual(t, models.ClusterStatusInstalling, *cluster.Status)
+		return cluster.LastInstallationPreparation.Status == models.LastInstallationPreparationStatusFailed
+	})
+	reason := cluster.LastInstallationPreparation.Reason
+	requireSentence(t, reason, append(says, "The installation could not be prepared: ")...)
+	var events []models.Event
+	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+	said := ""
+	for _, event := range events {
+		if strings.HasPrefix(*event.Message, "Cluster line: the installation could not be prepared: ") {
+			said = *event.Message
+		}
+	}
+	requireSentence(t, said, says...)
+}
+
+func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAClusterIsInstalledAndInstallCanBePressedAgain(t *testing.T) {
+	for name, bad := range badMirrors() {
+		t.Run(name, func(t *testing.T) {
+			s, g := newGatedSite(t)
+			s.config.Images.Agent = s.release.Images["agent-installer-node-agent"] // so that the first to ask the mirror is the preparation
+			bad.spoil(t, s, g)
+			address, _ := s.start(t)
+			id := s.readyCluster(t, address, bad.firstSecret(g))
+
+			pressInstall(t, address, id)
+			requireUnprepared(t, address, id, bad.said(g, s.release.Release)...)
+			cluster := requireStatus(t, address, id, models.ClusterStatusReady)
+			requireSentence(t, *cluster.StatusInfo, bad.said(g, s.release.Release)...)
+
+			bad.putRight(t, g)
+			if bad.right != nil {
+				ask(t, http.MethodPatch, address+apiPath+"/clusters/"+id, object{"pull_secret": bad.right(g)}).read(t, http.StatusCreated, cluster)
+			}
+			pressInstall(t, address, id)
+			requireStatus(t, address, id, models.ClusterStatusInstalled)
+		})
+	}
+}
+
+func TestAMirrorThatLacksTheInstallerIsNamedAndAnExtractionCutOffGoesOn(t *testing.T) {
+	for name, bad := range map[string]struct {
+		instead func(s *site) func(http.ResponseWriter, *http.Request) bool
+		says    []string
+	}{
+		"manifest missing": {func(s *site) func(http.ResponseWriter, *http.Request) bool {
+			_, digest, _ := strings.Cut(s.release.Images["installer"], "@")
+			return lack("/manifests/"+digest, "MANIFEST_UNKNOWN")
+		}, []string{"INSTALLER", "answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to"}},
+		"blob missing": {func(*site) func(http.ResponseWriter, *http.Request) bool {
+			return lack("/blobs/", "BLOB_UNKNOWN")
+		}, []string{"404 Not Found", "BLOB_UNKNOWN", "mirror the image"}},
+		"blob damaged": {func(*site) func(http.ResponseWriter, *http.Request) bool {
+			return func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, "/blobs/") || r.Method != http.MethodGet {
+					return false
+				}
+				w.WriteHeader(http.StatusOK)
+				chunk := make([]byte, 1<<20)
+				for range 512 { // more than the blob has: the reader stops where it must
+					if _, err := w.Write(chunk); err != nil {
+						return true
+					}
+				}
+				return true
+			}
+		}, []string{"is damaged", "copy the image to the mirror again"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, g := newGatedSite(t)
+			address, _ := s.start(t)
+			id := s.readyCluster(t, address, pullSecret) // the agent's image was asked for, so the payload is known
+			g.answer(bad.instead(s))
+			pressInstall(t, address, id)
+			for i, said := range bad.says {
+				bad.says[i] = strings.ReplaceAll(said, "INSTALLER", s.release.Images["installer"])
+			}
+			requireUnprepared(t, address, id, append(bad.says, "openshift-install of release "+s.release.Version+" can't be extracted: ")...)
+			left, err := os.ReadDir(filepath.Join(s.config.DataDir, "installers", "installers"))
+			require.NoError(t, err)
+			require.Empty(t, left)
+
+			g.answer(nil)
+			pressInstall(t, address, id)
+			requireStatus(t, address, id, models.ClusterStatusInstalled)
+		})
+	}
+}
+
+func TestAMirrorWithACertificateOfItsOwnAuthorityIsTrustedByTheBundle(t *testing.T) {
+	s, g := newGatedSite(t)
+	g.shut(t)
+	var ca []byte
+	g.tls, ca = authority(t, time.Now().Add(time.Hour))
+	g.open(t)
+	address, stop := s.start(t)
+	var env models.InfraEnv
+	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &env)
+	requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable, "signed by an unknown authority")
+	stop()
+
+	s.config.Mirror.CABundle = filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(s.config.Mirror.CABundle, ca, 0o600))
+	s.config.Listen = strings.TrimPrefix(address, "http://")
+	address, _ = s.start(t)
+	requireDiscoveryISO(t, env.DownloadURL)
+	id := s.readyCluster(t, address, pullSecret)
+	pressInstall(t, address, id)
+	requireStatus(t, address, id, models.ClusterStatusInstalled)
+}
+
+func TestAMirrorWhoseCertificateHasExpiredIsNamed(t *testing.T) {
+	s, g := newGatedSite(t)
+	g.shut(t)
+	var ca []byte
+	g.tls, ca = authority(t, time.Now().Add(-time.Hour))
+	g.open(t)
+	s.config.Mirror.CABundle = filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(s.config.Mirror.CABundle, ca, 0o600))
+	address, _ := s.start(t)
+	requireRefusal(t, ask(t, http.MethodGet, s.imageOf(t, address), nil), http.StatusServiceUnavailable, "expired", "check the clocks")
+}
+
+func TestAMirrorThatAsksNobodyNeedsNoEntryInThePullSecret(t *testing.T) {
+	s, g := newGatedSite(t)
+	g.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Authorization") != "" {
+			refuse(w, http.StatusBadRequest, "UNKNOWN")
+			return true
+		}
+		return false
+	})
+	address, _ := s.start(t)
+	requireDiscoveryISO(t, s.imageOf(t, address))
+}
