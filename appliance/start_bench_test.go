@@ -1,0 +1,137 @@
+package appliance_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// idleFor is how long an appliance that nobody asks anything is watched.
+const idleFor = 10 * time.Second
+
+// clockTicks is the unit of CPU time in /proc, per second; it is 100 on every architecture that Go runs on.
+const clockTicks = 100
+
+// BenchmarkStart starts the program on a database of 1,000 clusters and 3,000 hosts, again and again, until it answers a
+// host's poll, then leaves it alone for a while and looks at what it uses.
+func BenchmarkStart(b *testing.B) {
+	s := newSite(b)
+	seeded := s.seed(b, 1000, 3)
+	program := filepath.Join(b.TempDir(), "landfall")
+	output, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
+	require.NoError(b, err, string(output))
+	built, err := os.Stat(program)
+	require.NoError(b, err)
+	var ready []time.Duration
+	for b.Loop() {
+		child := s.exec(b, program, seeded.hosts[0])
+		ready = append(ready, child.ready)
+		child.stop(b)
+	}
+	for len(ready) < 5 { // for a median worth the name
+		child := s.exec(b, program, seeded.hosts[0])
+		ready = append(ready, child.ready)
+		child.stop(b)
+	}
+	slices.Sort(ready)
+	idle := s.exec(b, program, seeded.hosts[0])
+	before := idle.cpu(b)
+	<-time.After(idleFor)
+	b.ReportMetric((idle.cpu(b)-before).Seconds()*1000, "idle-CPU-ms")
+	b.ReportMetric(float64(idle.status(b, "VmRSS"))/1024, "idle-RSS-MiB")
+	b.ReportMetric(float64(idle.status(b, "RssAnon"))/1024, "idle-anonymous-MiB")
+	idle.stop(b)
+	b.ReportMetric(float64(ready[len(ready)/2].Microseconds())/1000, "ready-ms")
+	b.ReportMetric(float64(ready[len(ready)-1].Microseconds())/1000, "ready-slowest-ms")
+	b.ReportMetric(float64(built.Size())/1e6, "binary-MB")
+	b.ReportMetric(0, "ns/op")
+}
+
+// child is the program as a process of its own.
+type child struct {
+	cmd   *exec.Cmd
+	ready time.Duration // from exec to the first answer
+}
+
+// exec starts the program on the site's database and returns when it has answered a host's poll.
+func (s *site) exec(b *testing.B, program string, host hostRef) *child {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	address := free.Addr().String()
+	require.NoError(b, free.Close())
+	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
+	cmd := exec.Command(program, "serve", "--listen", address, "--data-dir", s.config.DataDir,
+		"--os-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, path: %s, sha256: %s}]", image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),
+		"--release-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, url: %s, default: true}]", release.OpenshiftVersion, release.CPUArchitecture, release.URL))
+	var said strings.Builder
+	cmd.Stderr = &said
+	start := time.Now()
+	require.NoError(b, cmd.Start())
+	c := &child{cmd: cmd}
+	ticks := time.NewTicker(time.Millisecond)
+	defer ticks.Stop()
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			require.NoError(b, conn.Close())
+			break
+		}
+		if time.Since(start) > 10*time.Second {
+			c.stop(b)
+			b.Fatalf("the program does not answer: %s", said.String())
+		}
+		<-ticks.C
+	}
+	connection := dial(b, "http://"+address)
+	status, answer, err := connection.do(http.MethodGet, host.instructions(), nil)
+	c.ready = time.Since(start)
+	require.NoError(b, err, said.String())
+	require.Equal(b, http.StatusOK, status, string(answer))
+	return c
+}
+
+// stop ends the program as an operator does.
+func (c *child) stop(b *testing.B) {
+	require.NoError(b, c.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(b, c.cmd.Wait())
+}
+
+// status reads a figure in KiB from the process's status.
+func (c *child) status(b *testing.B, name string) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+	require.NoError(b, err)
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			kib, err := strconv.Atoi(strings.Fields(value)[0])
+			require.NoError(b, err)
+			return kib
+		}
+	}
+	b.Fatalf("/proc does not say %s", name)
+	return 0
+}
+
+// cpu is the time that the process has computed, in user and kernel mode: fields 14 and 15 of /proc/<pid>/stat.
+func (c *child) cpu(b *testing.B) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+	require.NoError(b, err)
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+2:]))
+	total := 0
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.Atoi(field)
+		require.NoError(b, err)
+		total += ticks
+	}
+	return time.Duration(total) * time.Second / clockTicks
+}
