@@ -273,10 +273,10 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if known.CurrentStage != stage {
 		next.StageStartedAt = c.dateTime()
 	}
-	before := h.API.Progress
+	before, from := h.API.Progress, *h.API.Status
 	h.API.Progress = next
-	if _, err := c.fireHost(h, onProgress, ""); err != nil {
-		h.API.Progress = before
+	if _, err := c.fireHost(h, onProgress, ""); err != nil || !slices.Contains(duringInstall, from) {
+		h.API.Progress = before // the host's installation is over
 		return err
 	}
 	h.API.StageStartedAt, h.API.StageUpdatedAt = next.StageStartedAt, next.StageUpdatedAt

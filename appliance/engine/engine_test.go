@@ -1,0 +1,393 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/store"
+)
+
+func TestPollsInTimeWriteNothing(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	h.poll()
+	before := b.DB.Revision()
+	for range 60 {
+		b.clock.Advance(time.Minute)
+		h.poll()
+		b.handle()
+	}
+	h.require(known)
+	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, b.clock.Now().UTC(), time.Time(h.require(known).CheckedInAt).UTC(), "but the last one is shown")
+
+	wait, err := b.handleDue(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, wait, 2*time.Minute, "nothing is looked at before a host can have been silent for too long")
+}
+
+func TestAnIdleEngineSleeps(t *testing.T) {
+	b := newBench(t, nil)
+	b.installed()
+	b.pass(time.Hour)
+	before := b.DB.Revision()
+	wait, err := b.handleDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, quiet, wait)
+
+	b.run(func() {
+		for range 48 {
+			require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1), "one timer is waited for")
+			b.clock.Advance(quiet)
+		}
+	})
+	require.Equal(t, before, b.DB.Revision())
+}
+
+// run lets the engine work by itself during do.
+func (b *bench) run(do func()) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Engine.Run(ctx) }()
+	defer func() {
+		cancel()
+		require.NoError(b, <-ended)
+	}()
+	do()
+}
+
+func TestHostsGetTimeToReportAfterTheMachineSlept(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	b.run(func() {
+		require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1))
+		b.clock.Advance(8 * time.Hour)
+		require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1), "the engine looked and waits again")
+		h.require(known)
+	})
+	b.pass(2 * time.Minute)
+	h.require(known)
+	b.pass(time.Minute)
+	h.require(disconnected)
+}
+
+func TestHostsGetTimeToReportAfterARestart(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	b.clock.Advance(8 * time.Hour)
+	b.Engine = b.engineOver(b.DB, nil)
+	b.handle()
+	h.require(known)
+	b.pass(3 * time.Minute)
+	h.require(disconnected)
+}
+
+func TestCancellingAPreparationEndsItsRun(t *testing.T) {
+	b := newBench(t, nil)
+	b.releases.started = make(chan struct{})
+	cluster, env := b.singleNode()
+	b.host(env, 1)
+	b.run(func() {
+		b.press(cluster)
+		<-b.releases.started
+		require.EqualValues(t, 1, b.releases.running.Load())
+		_, err := b.CancelInstallation(t.Context(), cluster)
+		require.NoError(t, err)
+		b.press(cluster)
+		<-b.releases.started
+		require.EqualValues(t, 1, b.releases.running.Load(), "the first run ended before the second began")
+	})
+	require.Zero(t, b.releases.running.Load(), "and the second with the engine")
+	b.requireCluster(cluster, clusterPreparing)
+	require.NotContains(t, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
+}
+
+func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {
+	b := newBench(t, nil)
+	b.releases.started = make(chan struct{})
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	b.run(func() {
+		b.press(cluster)
+		<-b.releases.started
+	})
+	b.releases.started = nil
+	b.Engine = b.engineOver(b.DB, nil)
+	b.prepareAll()
+	h.report()
+	require.Equal(t, strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31"), b.requireCluster(cluster, clusterInstalling).OpenshiftClusterID)
+}
+
+func TestAnEngineRefusesToStartWithoutItsParts(t *testing.T) {
+	_, err := New(Options{})
+	require.ErrorContains(t, err, "a store")
+}
+
+func TestDeletionIsRefusedDuringAnInstallation(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, h := b.installing()
+	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
+	b.requireRefused(b.DeregisterHost(t.Context(), h.env, h.id), Conflict, "cancel the installation")
+	_, err := b.InstallCluster(t.Context(), cluster)
+	b.requireRefused(err, Conflict, "install is not possible")
+	h.require(installing)
+
+	_, err = b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	_, err = b.Cluster(cluster)
+	b.requireRefused(err, NotFound, "no cluster")
+	_, err = b.Host(h.env, h.id)
+	b.requireRefused(err, NotFound, "no host")
+	b.pass(time.Hour)
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		_, ok, err := lifeDeadlines.Next(tx)
+		require.False(t, ok, "nothing is waited for any more")
+		return err
+	}))
+}
+
+func TestAHostIsOneRowHoweverOftenItRegisters(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	for range 3 {
+		require.NoError(t, h.register())
+	}
+	hosts, err := b.Hosts(env)
+	require.NoError(t, err)
+	require.Len(t, hosts, 1)
+	require.Len(t, b.requireCluster(cluster, clusterInsufficient).Hosts, 1)
+	registered := 0
+	for _, name := range b.names(EventFilter{HostIDs: []string{h.id}}) {
+		if name == eventHostRegistered {
+			registered++
+		}
+	}
+	require.Equal(t, 1, registered)
+}
+
+func TestAHostMovesToTheInfraEnvThatItBootsFrom(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	b.requireCluster(cluster, clusterReady)
+	moved := b.newHost(b.infraEnvOf(nil), 1)
+	require.NoError(t, moved.register())
+	moved.report()
+	moved.require(knownUnbound)
+	_, err := b.Host(env, h.id)
+	b.requireRefused(err, NotFound, "no host")
+	require.Empty(t, b.requireCluster(cluster, clusterInsufficient).Hosts)
+	_, err = b.Instructions(t.Context(), Poll{InfraEnvID: env, HostID: h.id})
+	b.requireRefused(err, NotFound, "registers again")
+}
+
+func TestAHostDoesNotMoveInTheMiddleOfItsInstallation(t *testing.T) {
+	b := newBench(t, nil)
+	_, h := b.installing()
+	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+h.env)
+	h.require(installing)
+	b.requireRefused(b.newHost(h.env, 2).register(), Unavailable, "takes no new hosts now")
+	_, err := b.Host(h.env, b.newHost(h.env, 2).id)
+	b.requireRefused(err, NotFound, "no host")
+}
+
+func TestRegistrationsThatNameNothing(t *testing.T) {
+	b := newBench(t, nil)
+	_, err := b.RegisterHost(t.Context(), "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", &models.HostCreateParams{})
+	b.requireRefused(err, Invalid, "host_id")
+	b.requireRefused(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), NotFound, "no infra-env")
+}
+
+func TestProgressThatIsRepeatedLateOrStrange(t *testing.T) {
+	b := newBench(t, nil)
+	_, h := b.installing()
+	h.reach(models.HostStageWritingImageToDisk)
+	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"))
+	shown := h.require(inProgress).Progress
+	before := b.DB.Revision()
+
+	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"), "repeated, its answer was lost")
+	require.NoError(t, h.progress(models.HostStageStartingInstallation, ""), "overtaken by a later one")
+	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, shown, h.require(inProgress).Progress)
+
+	b.requireRefused(h.progress("", ""), Invalid, "current_stage")
+	require.Equal(t, before, b.DB.Revision())
+	stages := 0
+	for _, name := range b.names(EventFilter{HostIDs: []string{h.id}}) {
+		if name == eventHostStage {
+			stages++
+		}
+	}
+	require.Equal(t, 4, stages, "one event a stage: %v", h.require(inProgress).ProgressStages)
+
+	require.NoError(t, h.progress(models.HostStageRebooting, ""), "a stage that was passed over")
+	require.EqualValues(t, 75, h.require(inProgress).Progress.InstallationPercentage)
+}
+
+func TestProgressBeforeAnInstallationIsRefused(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	before := b.DB.Revision()
+	b.requireRefused(h.progress(models.HostStageInstalling, ""), Conflict, "progress is not possible")
+	require.Equal(t, before, b.DB.Revision(), "what is refused leaves nothing")
+	require.Empty(t, h.require(known).Progress.CurrentStage)
+}
+
+func TestAClusterIsInstalledWhenAllOfItsEndIsThere(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, h := b.finalizing()
+	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
+	require.NoError(t, err)
+	b.requireCluster(cluster, clusterFinalizing)
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	b.requireCluster(cluster, clusterInstalled)
+
+	before := b.DB.Revision()
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	_, err = b.CompleteInstallation(t.Context(), cluster, false, "too late")
+	require.NoError(t, err)
+	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageDone))
+	require.NoError(t, h.progress(models.HostStageConfiguring, ""))
+	require.Equal(t, before, b.DB.Revision(), "a controller that says it again changes nothing")
+	b.requireCluster(cluster, clusterInstalled)
+}
+
+func TestIngressCertificatesThatAreNone(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.installing()
+	for name, text := range map[string]string{
+		"empty": "  \n", "no PEM": "certificate", "PEM of nothing": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		"rubbish behind one": b.authority + "rubbish",
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := b.UploadIngressCert(t.Context(), cluster, text)
+			require.ErrorContains(t, err, "The ingress certificate")
+			require.Equal(t, Invalid, KindOf(err))
+		})
+	}
+	_, _, err := b.OpenFile(cluster, fileKubeconfig)
+	b.requireRefused(err, NotFound, "kubeconfig")
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	file, _, err := b.OpenFile(cluster, fileKubeconfig)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+}
+
+func TestAnIngressCertificateBeforeThereIsAKubeconfig(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.singleNode()
+	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), Conflict, "no kubeconfig yet")
+	_, err := b.Credentials(cluster)
+	b.requireRefused(err, Conflict, "no credentials yet")
+}
+
+func TestWhatPeopleDecideAboutAHost(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.newHost(env, 1)
+	require.NoError(t, h.register())
+	update := func(params *models.HostUpdateParams) error {
+		_, err := b.UpdateHost(t.Context(), env, h.id, params)
+		return err
+	}
+	install := func(disk string) *models.HostUpdateParams {
+		return &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &disk, Role: models.DiskRoleInstall}}}
+	}
+	b.requireRefused(update(install("/dev/disk/by-id/b")), Conflict, "has not reported its disks")
+	h.report()
+	require.Equal(t, "/dev/sda", h.require(known).InstallationDiskPath)
+
+	b.requireRefused(update(&models.HostUpdateParams{HostName: swag.String("Not A Name")}), Invalid, "Not A Name")
+	b.requireRefused(update(&models.HostUpdateParams{HostRole: swag.String("king")}), Invalid, "no role")
+	b.requireRefused(update(install("/dev/disk/by-id/z")), Invalid, "has no disk")
+	b.requireRefused(update(install("/dev/disk/by-id/c")), Conflict, "can't be installed to")
+	require.Equal(t, "/dev/sda", h.require(known).InstallationDiskPath)
+
+	require.NoError(t, update(&models.HostUpdateParams{HostName: swag.String("control-1"), HostRole: swag.String("master")}))
+	require.NoError(t, update(install("/dev/disk/by-id/b")))
+	got := h.require(known)
+	require.Equal(t, []any{"control-1", models.HostRoleMaster, "/dev/sdb"}, []any{got.RequestedHostname, got.Role, got.InstallationDiskPath})
+	h.report()
+	require.Equal(t, "/dev/sdb", h.require(known).InstallationDiskPath, "another inventory does not undo it")
+	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole)
+}
+
+func TestAHostIsNotChangedDuringItsInstallation(t *testing.T) {
+	b := newBench(t, nil)
+	_, h := b.installing()
+	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: swag.String("late")})
+	b.requireRefused(err, Conflict, "can't be changed now")
+}
+
+func TestAHostWhoseClockIsWrong(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	b.requireCluster(cluster, clusterReady)
+	hosts[1].skew = -2 * time.Hour
+	for _, h := range hosts {
+		h.poll()
+	}
+	hosts[1].require(insufficient)
+	b.requireCluster(cluster, clusterInsufficient)
+	hosts[1].skew = time.Second
+	hosts[1].poll()
+	hosts[1].require(known)
+	b.requireCluster(cluster, clusterReady)
+}
+
+func TestWhatAMSMustHear(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.installed()
+	row := b.subscriptionOf(cluster)
+	require.Equal(t, phaseActive, row.Phase)
+	require.True(t, row.MustExist)
+	require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", row.ExternalClusterID)
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.Equal(t, phaseActive, b.subscriptionOf(cluster).Phase, "an installed cluster lives on when it is forgotten here")
+	require.Equal(t, b.clock.Now().UTC(), b.subscriptionOf(cluster).DeletedAt)
+
+	fresh, _ := b.singleNode()
+	require.Equal(t, phaseReserved, b.subscriptionOf(fresh).Phase)
+	generation := b.subscriptionOf(fresh).Generation
+	_, err := b.UpdateCluster(t.Context(), fresh, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	require.NoError(t, err)
+	require.Equal(t, "renamed", b.subscriptionOf(fresh).DisplayName)
+	require.Greater(t, b.subscriptionOf(fresh).Generation, generation)
+	require.NoError(t, b.DeregisterCluster(t.Context(), fresh))
+	require.Equal(t, phaseAbsent, b.subscriptionOf(fresh).Phase)
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		waiting := []string{}
+		err := pendingOutbox.Keys(tx, "", func(id string) error { waiting = append(waiting, id); return nil })
+		require.ElementsMatch(t, []string{cluster, fresh}, waiting)
+		return err
+	}))
+}
+
+func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	h.report()
+	before := b.DB.Revision()
+	h.report()
+	require.Equal(t, before, b.DB.Revision())
+
+	b.requireRefused(h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: "{"}), Invalid, "JSON")
+	b.requireRefused(h.reply(&models.StepReply{StepType: "dance"}), Invalid, "dance")
+	require.Equal(t, before, b.DB.Revision())
+	h.require(known)
+}
