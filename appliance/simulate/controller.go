@@ -35,6 +35,7 @@ const (
 	watchInterval   = 10 * time.Second
 	reportInterval  = 30 * time.Second
 	failureGrace    = 3 * time.Minute // for the logs of hosts that failed to arrive
+	failureFloor    = 20 * pollFloor  // however fast the crew is, its agents poll no faster
 	endGrace        = 5 * time.Minute // for a cluster to go on without the hosts that are gone
 	certificateLife = 2 * 365 * 24 * time.Hour
 )
@@ -208,7 +209,7 @@ func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host) error {
 		cl.failedAt[*h.ID] = cl.crew.Clock.Now()
 		return nil
 	}
-	if cl.crew.Clock.Since(since) < cl.crew.scaled(failureGrace) {
+	if cl.crew.Clock.Since(since) < max(cl.crew.scaled(failureGrace), failureFloor) {
 		return nil
 	}
 	return &verdict{Err: why}

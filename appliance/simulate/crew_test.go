@@ -273,15 +273,23 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 	a.expect = 3
 	a.exitIn = map[string]bool{models.HostStatusResetting: true}
 	cancelled, reset := false, false
-	a.afterStage = func(h *models.Host) {
+	a.afterStage = func(*models.Host) {
 		// While the bootstrap waits for the others, one of which has restarted already.
-		if h.Progress.CurrentStage != models.HostStageRebooting || cancelled {
+		waits, restarted := false, false
+		for _, other := range a.hosts {
+			waits = waits || other.Bootstrap && other.Progress.CurrentStage == models.HostStageWaitingForControlPlane
+			restarted = restarted || !other.Bootstrap && isAfterReboot(other.Progress.CurrentStage)
+		}
+		if cancelled || !waits || !restarted {
 			return
 		}
 		cancelled = true
 		a.status = models.ClusterStatusCancelled
 		for _, other := range a.hosts {
 			other.Status = swag.String(models.HostStatusCancelled)
+			if isAfterReboot(other.Progress.CurrentStage) {
+				other.Progress.CurrentStage = models.HostStageRebooting // nobody has joined
+			}
 		}
 	}
 	a.onReply = func(_ string, reply models.StepReply) {

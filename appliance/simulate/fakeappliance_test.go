@@ -154,10 +154,14 @@ func (a *appliance) checked(next http.Handler) http.Handler {
 
 func (a *appliance) answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	if body != nil {
-		assert.NoError(a.t, json.NewEncoder(w).Encode(body))
+	if body == nil {
+		w.WriteHeader(status)
+		return
 	}
+	text, err := json.Marshal(body)
+	assert.NoError(a.t, err)
+	w.WriteHeader(status)
+	a.send(w, string(text))
 }
 
 // read decodes a body strictly and validates it.
@@ -283,8 +287,14 @@ func (a *appliance) controllerRoutes(handle func(string, func(http.ResponseWrite
 
 func (a *appliance) sendFile(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, err := io.WriteString(w, text)
-	assert.NoError(a.t, err)
+	a.send(w, text)
+}
+
+// send writes a body; a host that was switched off meanwhile does not hear it, which is no fault of anybody.
+func (a *appliance) send(w io.Writer, text string) {
+	if _, err := io.WriteString(w, text); err != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 func (a *appliance) serveImage(w http.ResponseWriter, r *http.Request) {
