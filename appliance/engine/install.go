@@ -122,15 +122,19 @@ func (c *change) clearPreparation(h *hostRecord) {
 	c.saveHost(h)
 }
 
-// startHostPreparation has a host make the checks before an installation: its disk is not measured twice, its images are
-// asked for each time, since the mirror may have lost or gained some.
+// startHostPreparation has a host make the checks before an installation. A disk that was measured is not measured again,
+// and images that the host has are not asked for again: an agent does not repeat an answer.
 func (c *change) startHostPreparation(h *hostRecord) error {
+	pulled := h.ImagesOK
 	c.clearPreparation(h)
 	host, err := c.inventoryHost(h)
 	if err != nil {
 		return err
 	}
 	h.DiskOK = !steps.DiskUnmeasured(host)
+	if h.ImagesOK = pulled; pulled {
+		return nil
+	}
 	return c.clearReport(hostKey(h), partImages, func(f *inventory.Facts) { f.Images = nil })
 }
 
