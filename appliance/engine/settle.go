@@ -49,6 +49,9 @@ func (c *change) refreshCluster(id string) error {
 		if err != nil {
 			return err
 		}
+		if hostMoved {
+			crew.report = nil
+		}
 		clusterMoved, err := c.refreshState(crew)
 		if err != nil {
 			return err
@@ -67,6 +70,7 @@ type crew struct {
 	hosts      []*inventory.Host // at the index of their records
 	groups     *network.Groups
 	collisions map[string][]string
+	report     *validation.Report // of the cluster; it holds until a host moves
 }
 
 func (w *crew) installing() bool {
@@ -316,22 +320,12 @@ func (c *change) refreshState(w *crew) (bool, error) {
 	row := w.row
 	s := clusterSituation{cluster: row, now: c.now, hosts: len(w.records), verdict: validation.Ready}
 	if slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status) {
-		report := validation.Cluster(validation.ClusterInput{
-			Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
-		})
-		before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), report.JSON())
-		if err != nil {
-			return false, err
-		}
-		if changed {
-			c.saveCluster(row)
-			for _, turn := range turns(before, report.Results()) {
-				if err := c.clusterEvent(row, turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {
-					return false, err
-				}
+		if w.report == nil {
+			if err := c.validateCluster(w); err != nil {
+				return false, err
 			}
 		}
-		s.verdict, s.failing = report.Verdict(), messages(report.Blocking())
+		s.verdict, s.failing = w.report.Verdict(), messages(w.report.Blocking())
 	}
 	c.countHosts(&s, w)
 	if limit, ok := c.e.clusterLimit(row); ok {
@@ -341,6 +335,24 @@ func (c *change) refreshState(w *crew) (bool, error) {
 		s.totalTimedOut = c.now.Sub(started) >= c.e.Timeouts.Installation
 	}
 	return c.moveCluster(row, onRefresh, s)
+}
+
+func (c *change) validateCluster(w *crew) error {
+	row := w.row
+	w.report = validation.Cluster(validation.ClusterInput{
+		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
+	})
+	before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), w.report.JSON())
+	if err != nil || !changed {
+		return err
+	}
+	c.saveCluster(row)
+	for _, turn := range turns(before, w.report.Results()) {
+		if err := c.clusterEvent(row, turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // countHosts sums up the hosts' states for the cluster table.

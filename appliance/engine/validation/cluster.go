@@ -27,7 +27,10 @@ type ClusterInput struct {
 // Cluster makes all checks of a cluster. Every check of the API is in the report, also those that do not apply; these pass
 // and say so.
 func Cluster(in ClusterInput) *Report {
-	report := &Report{}
+	report := &Report{
+		results:    make([]Result, 0, len(clusterChecks)+len(operatorTable)+1),
+		categories: make([]string, 0, len(clusterChecks)+len(operatorTable)+1),
+	}
 	for _, check := range clusterChecks {
 		status, message := check.run(in)
 		report.add(check.category, check.id, status, message)
