@@ -37,8 +37,9 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		return nil, err
 	}
 	id := row.API.ID.String()
+	var fresh clusterRecord
 	err = e.update(ctx, func(c *change) error {
-		fresh := *row // the function may be run again: each run starts from what was asked for
+		fresh = *row // the function may be run again: each run starts from what was asked for
 		fresh.API.CreatedAt = c.now
 		fresh.API.StatusUpdatedAt = c.dateTime()
 		c.saveCluster(&fresh)
@@ -48,7 +49,12 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 	if err != nil {
 		return nil, err
 	}
-	return e.Cluster(id)
+	var shown *models.Cluster
+	err = e.DB.View(func(tx *store.Tx) error {
+		shown, err = e.showCluster(tx, &fresh, true)
+		return err
+	})
+	return shown, err
 }
 
 func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord, error) {
