@@ -229,11 +229,11 @@ func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAnImageIsDownloaded(t *testi
 	}
 }
 
-// readyCluster makes a single-node cluster ready to be installed. Its host lives until the test ends.
-func (s *site) readyCluster(t *testing.T, address, secret string) (cluster string) {
+// readyCluster makes a single-node cluster ready to be installed; its host pulls with a secret of its own. Its host lives until the test ends.
+func (s *site) readyCluster(t *testing.T, address, secret, hostsSecret string) (cluster string) {
 	t.Helper()
 	id := create(t, address+apiPath+"/clusters", s.newCluster("line").with(object{"pull_secret": secret}))
-	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": secret, "cluster_id": id}))
+	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": hostsSecret, "cluster_id": id}))
 	ctx, cancel := context.WithCancel(t.Context())
 	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: 1000}
 	ended := make(chan error, 1)
@@ -303,7 +303,11 @@ func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAClusterIsInstalledAndInstal
 			s.config.Images.Agent = s.release.Images["agent-installer-node-agent"] // so that the first to ask the mirror is the preparation
 			bad.spoil(t, s, g)
 			address, _ := s.start(t)
-			id := s.readyCluster(t, address, bad.firstSecret(g))
+			hostsSecret := pullSecret
+			if bad.right != nil {
+				hostsSecret = bad.right(g)
+			}
+			id := s.readyCluster(t, address, bad.firstSecret(g), hostsSecret)
 
 			pressInstall(t, address, id)
 			requireUnprepared(t, address, id, bad.said(g, s.release.Release)...)
@@ -351,7 +355,7 @@ func TestAMirrorThatLacksTheInstallerIsNamedAndAnExtractionCutOffGoesOn(t *testi
 		t.Run(name, func(t *testing.T) {
 			s, g := newGatedSite(t)
 			address, _ := s.start(t)
-			id := s.readyCluster(t, address, pullSecret) // the agent's image was asked for, so the payload is known
+			id := s.readyCluster(t, address, pullSecret, pullSecret) // the agent's image was asked for, so the payload is known
 			g.answer(bad.instead(s))
 			pressInstall(t, address, id)
 			for i, said := range bad.says {
@@ -386,7 +390,7 @@ func TestAMirrorWithACertificateOfItsOwnAuthorityIsTrustedByTheBundle(t *testing
 	s.config.Listen = strings.TrimPrefix(address, "http://")
 	address, _ = s.start(t)
 	requireDiscoveryISO(t, env.DownloadURL)
-	id := s.readyCluster(t, address, pullSecret)
+	id := s.readyCluster(t, address, pullSecret, pullSecret)
 	pressInstall(t, address, id)
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
 }

@@ -342,7 +342,7 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 		h.ImagesOK, h.ImagesError = true, effect.Failure
 		for name, image := range facts.Images {
 			if image.Result == models.ContainerImageAvailabilityResultFailure {
-				h.ImagesError = "The host can't pull " + name + " from the mirror. Check that the mirror holds it and that the host trusts and reaches it."
+				h.ImagesError = "The host can't pull " + name + " from the mirror. Check that the mirror holds it, that the host reaches and trusts the mirror, and that the infra-env's pull secret has an entry for it."
 			}
 		}
 		h.ImagesOK = h.ImagesError == ""
