@@ -1,0 +1,165 @@
+package command
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/store"
+)
+
+// requireRefusedStart runs serve on a data directory and checks that it ends at once with exit code 1 and one line that
+// says all of the texts.
+func requireRefusedStart(t *testing.T, dir string, arguments []string, says ...string) {
+	t.Helper()
+	got := landfall(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, arguments...)...)
+	t.Log(got.errOut)
+	require.Equal(t, exitFailure, got.code)
+	require.Empty(t, got.out)
+	require.Equal(t, 1, strings.Count(got.errOut, "\n"), "one line: %s", got.errOut)
+	for _, said := range says {
+		require.Contains(t, got.errOut, said)
+	}
+}
+
+// database fills a data directory and returns the path of the file.
+func database(t *testing.T, dir string) string {
+	t.Helper()
+	db, err := store.Open(t.Context(), dir, store.Options{})
+	require.NoError(t, err)
+	rows := store.NewBucket[string]("rows", 1)
+	text := strings.Repeat("x", 4000)
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		for i := range 100 {
+			if err := rows.Put(tx, strconv.Itoa(i), &text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, db.Close())
+	return filepath.Join(dir, "landfall.db")
+}
+
+func TestServeDoesNotStartOnADatabaseThatIsDamagedOrNewerAndLeavesItAlone(t *testing.T) {
+	for name, spoilt := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		says  []string
+	}{
+		"truncated": {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
+			[]string{"is damaged", "restore it from a backup, or move it away to start empty"}},
+		"empty":  {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) }, []string{"is damaged", "the file is empty"}},
+		"a text": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("hello\n"), 0o600)) }, []string{"is damaged"}},
+		"garbage": {func(t *testing.T, path string) {
+			file, err := os.OpenFile(path, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = file.Write(bytes.Repeat([]byte{0xa5}, 256<<10))
+			require.NoError(t, errors.Join(err, file.Close()))
+		}, []string{"is damaged"}},
+		"newer": {func(t *testing.T, path string) {
+			file, err := bolt.Open(path, 0o600, nil)
+			require.NoError(t, err)
+			require.NoError(t, file.Update(func(tx *bolt.Tx) error {
+				return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 9))
+			}))
+			require.NoError(t, file.Close())
+		}, []string{"was written by a newer Landfall (schema 9, this one knows 1)", "use the newer Landfall, or restore a backup"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := database(t, dir)
+			spoilt.spoil(t, path)
+			before, err := os.ReadFile(path)
+			require.NoError(t, err)
+			requireRefusedStart(t, dir, nil, append(spoilt.says, "the database "+path)...)
+			after, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(before, after), "what can be rescued is not written to")
+		})
+	}
+}
+
+func TestServeDoesNotStartOnADataDirectoryThatAnotherOneHas(t *testing.T) {
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), dir, store.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	requireRefusedStart(t, dir, nil, "the data directory "+dir+" is held by process "+strconv.Itoa(os.Getpid())+" since ", "stop that process, or choose another data directory")
+}
+
+func TestServeDoesNotStartOnAPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	dir := filepath.Join(t.TempDir(), "data")
+	requireRefusedStart(t, dir, []string{"--listen", taken.Addr().String()},
+		"another program already listens on "+taken.Addr().String()+"; stop it, or choose another address with --listen")
+	require.NoDirExists(t, dir, "nothing half-done stays")
+}
+
+func TestServeDoesNotStartWithMirrorRulesThatCanNotBeRead(t *testing.T) {
+	for name, wrong := range map[string]struct {
+		flag, content string
+		says          []string
+	}{
+		"a CA bundle without certificates":   {"--mirror-ca-bundle", "hello", []string{"certificate"}},
+		"a registries.conf that is no TOML":  {"--mirror-registries-conf", "[[registry\n", []string{"line 1"}},
+		"mirror sets that are no YAML":       {"--mirror-idms-files", "kind: [", []string{"YAML"}},
+		"mirror sets without a source":       {"--mirror-idms-files", "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: a}\nspec: {imageDigestMirrors: [{mirrors: [b.example.com/c]}]}\n", []string{"source"}},
+		"a registries.conf without location": {"--mirror-registries-conf", "[[registry]]\nblocked = true\n", []string{"location"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			path := filepath.Join(folder, "given")
+			require.NoError(t, os.WriteFile(path, []byte(wrong.content), 0o600))
+			requireRefusedStart(t, filepath.Join(folder, "data"), []string{wrong.flag, path}, append(wrong.says, path)...)
+			require.NoDirExists(t, filepath.Join(folder, "data"))
+		})
+	}
+}
+
+// asNobody runs the test that calls it once more, alone and as a user without rights, unless this is that run. It
+// reports whether it is.
+func asNobody(t *testing.T, dir string) bool {
+	t.Helper()
+	const directory = "TEST_READ_ONLY_DIRECTORY"
+	if os.Getuid() != 0 || os.Getenv(directory) != "" {
+		return true
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	child.Env = append(os.Environ(), directory+"="+dir)
+	out, err := child.CombinedOutput()
+	t.Logf("%s", out)
+	require.NoError(t, err)
+	return false
+}
+
+func TestServeDoesNotStartOnADataDirectoryThatIsReadOnly(t *testing.T) {
+	dir := os.Getenv("TEST_READ_ONLY_DIRECTORY")
+	if dir == "" {
+		dir = filepath.Join(t.TempDir(), "data")
+		database(t, dir)
+		require.NoError(t, os.Chmod(dir, 0o555))
+		t.Cleanup(func() { require.NoError(t, os.Chmod(dir, 0o755)) })
+	}
+	if !asNobody(t, dir) {
+		return
+	}
+	if os.Getuid() == 0 {
+		require.NoError(t, errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)))
+	}
+	requireRefusedStart(t, dir, nil, "the data directory "+dir+" may not be read and written by user "+strconv.Itoa(os.Getuid()),
+		"give it to that user, or choose another data directory")
+	requireRefusedStart(t, filepath.Join(dir, "below"), nil, "the data directory "+filepath.Join(dir, "below"), "choose another data directory")
+}
