@@ -90,6 +90,7 @@ func (s *Service) nextSteps(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body))) // else it is sent in chunks
 	return c.JSONBlob(http.StatusOK, body)
 }
 
