@@ -129,7 +129,9 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 		switch {
 		case errors.As(err, &refused):
 			return mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret)
-		case ctx.Err() != nil, errors.As(err, &full):
+		case errors.As(err, &full):
+			return full
+		case ctx.Err() != nil:
 			return fmt.Errorf("download blob %s from %s: %w", d.blob.Digest, d.served.Ref.Context().Name(), err)
 		}
 		if fruitless++; have > before {

@@ -32,7 +32,11 @@ const (
 type DiskFullError struct{ Err error }
 
 func (e *DiskFullError) Error() string {
-	return fmt.Sprintf("no space left on the disk of the release cache (%v); free some or set a smaller cache limit", e.Err)
+	what := "in the cache of installers"
+	if failed, ok := errors.AsType[*fs.PathError](e.Err); ok {
+		what = failed.Path
+	}
+	return fmt.Sprintf("no space is left to write %s: free space on its file system, or set a smaller limits.installer_cache_bytes, then try again", what)
 }
 
 func (e *DiskFullError) Unwrap() error { return e.Err }
@@ -43,7 +47,7 @@ func diskError(err error) error {
 	if errors.As(err, &full) {
 		return err
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return &DiskFullError{Err: err}
 	}
 	return err

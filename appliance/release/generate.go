@@ -51,7 +51,7 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	}
 	dir, err := os.MkdirTemp(l.workDir(), "")
 	if err != nil {
-		return nil, fmt.Errorf("prepare to run openshift-install: %w", diskError(err))
+		return nil, fmt.Errorf("openshift-install can't be run: %w", diskError(err))
 	}
 	defer func() {
 		if removeErr := os.RemoveAll(dir); removeErr != nil {
@@ -60,7 +60,7 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	}()
 	r := &run{library: l, installer: inst.Path, dir: dir, env: environment(dir, req)}
 	if err := os.WriteFile(filepath.Join(dir, InstallConfig), req.InstallConfig, 0o600); err != nil {
-		return nil, fmt.Errorf("prepare to run openshift-install: %w", diskError(err))
+		return nil, fmt.Errorf("openshift-install can't be run: %w", diskError(err))
 	}
 	if err := r.command(ctx, "create", "manifests"); err != nil {
 		return nil, err

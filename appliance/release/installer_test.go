@@ -537,7 +537,7 @@ func TestInstallerSaysThatTheDiskIsFull(t *testing.T) {
 	_, _, err := l.Installer(context.Background(), p, nil, nil)
 	var full *DiskFullError
 	require.ErrorAs(t, err, &full)
-	require.ErrorContains(t, err, "no space left on the disk of the release cache")
+	require.ErrorContains(t, err, "no space is left to write ")
 	nothingUnfinished(t, l)
 	_, release, err := l.Installer(context.Background(), p, nil, nil)
 	require.NoError(t, err, "once there is room")

@@ -1,0 +1,206 @@
+package appliance_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// smallDisksEnv says in the child how it is kept from writing: by small file systems of its own, or by a limit.
+const smallDisksEnv = "TEST_SMALL_DISKS"
+
+// withSmallDisks runs the test that calls it once more in a process that may mount, and reports whether this is that
+// process. Where no user may mount, a limit of the size of files stands in for a full disk.
+func withSmallDisks(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(smallDisksEnv) != "" {
+		return true
+	}
+	child := func(how string, attributes *syscall.SysProcAttr) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env, cmd.SysProcAttr = append(os.Environ(), smallDisksEnv+"="+how), attributes
+		return cmd.CombinedOutput()
+	}
+	namespaces := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Getuid() != 0 {
+		ids := []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		groups := []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+		namespaces = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: groups}
+	}
+	out, err := child("mounts", namespaces)
+	if errors.Is(err, os.ErrPermission) || strings.Contains(string(out), errNoMount) {
+		out, err = child("limit", nil)
+	}
+	t.Logf("%s", out)
+	require.NoError(t, err)
+	return false
+}
+
+const errNoMount = "this process may not mount"
+
+// disk is a directory whose space can be taken and given back.
+type disk struct {
+	dir    string
+	filler string
+	limit  *syscall.Rlimit // before it was lowered; nil on a file system of its own
+}
+
+// smallDisk makes dir a file system of so many bytes.
+func smallDisk(t *testing.T, dir string, size string) *disk {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	if os.Getenv(smallDisksEnv) == "limit" {
+		signal.Ignore(syscall.SIGXFSZ)
+		limit := new(syscall.Rlimit)
+		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, limit))
+		return &disk{dir: dir, limit: limit}
+	}
+	err := errors.Join(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size))
+	if errors.Is(err, syscall.EPERM) {
+		t.Fatal(errNoMount)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return &disk{dir: dir, filler: filepath.Join(dir, "filler")}
+}
+
+// fill leaves no byte. Under a limit no file may become larger than size.
+func (d *disk) fill(t *testing.T, size uint64) {
+	t.Helper()
+	if d.limit != nil {
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: d.limit.Max}))
+		return
+	}
+	file, err := os.Create(d.filler)
+	require.NoError(t, err)
+	_, err = io.Copy(file, rand.Reader)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, file.Close())
+}
+
+func (d *disk) free(t *testing.T) {
+	t.Helper()
+	if d.limit != nil {
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, d.limit))
+		return
+	}
+	require.NoError(t, os.Remove(d.filler))
+}
+
+// files lists what lies below a directory.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			found = append(found, path)
+		}
+		return err
+	}))
+	return found
+}
+
+func TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept(t *testing.T) {
+	if !withSmallDisks(t) {
+		return
+	}
+	s := newSite(t)
+	d := smallDisk(t, s.config.DataDir, "32m")
+	address, _ := s.start(t)
+	clusters := address + apiPath + "/clusters"
+	first := create(t, clusters, s.newCluster("first"))
+
+	d.fill(t, 4096)
+	var got answer
+	accepted := 1
+	for range 2000 { // pages that became free inside the file take some more
+		if got = ask(t, http.MethodPost, clusters, s.newCluster("next")); got.status != http.StatusCreated {
+			break
+		}
+		accepted++
+	}
+	requireRefusal(t, got, http.StatusServiceUnavailable, "no space is left to write "+s.config.DataDir, "nothing of the change was kept", "free space on its file system, then try again")
+	require.Equal(t, first, clusterAt(t, address, first).ID.String(), "reading goes on")
+
+	d.free(t)
+	create(t, clusters, s.newCluster("last"))
+	var list []models.Cluster
+	ask(t, http.MethodGet, clusters, nil).read(t, http.StatusOK, &list)
+	require.Len(t, list, accepted+1)
+}
+
+func TestAFullDiskUnderUploadedFilesIsSaidAndNothingStays(t *testing.T) {
+	if !withSmallDisks(t) {
+		return
+	}
+	s := newSite(t)
+	blobs := filepath.Join(s.config.DataDir, "blobs")
+	d := smallDisk(t, blobs, "4m")
+	address, _ := s.start(t)
+	id := create(t, address+apiPath+"/clusters", s.newCluster("line"))
+	manifest := object{"folder": "openshift", "file_name": "big.yaml", "content": ""}
+	big := strings.Repeat("IyBhIG1hbmlmZXN0IG9mIG1hbnkgbGluZXMK", 20_000)
+	d.fill(t, 64<<10)
+	requireRefusal(t, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests", manifest.with(object{"content": big})), http.StatusServiceUnavailable,
+		"no space is left to write "+blobs, "free space on its file system, then try again")
+	requireNothing(t, address+apiPath+"/clusters/"+id+"/manifests")
+	d.free(t)
+	require.Empty(t, files(t, blobs))
+	require.Equal(t, http.StatusCreated, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests", manifest.with(object{"content": big})).status)
+}
+
+func TestAFullDiskUnderTheInstallersIsSaidAndInstallCanBePressedAgain(t *testing.T) {
+	if !withSmallDisks(t) {
+		return
+	}
+	s := newSite(t)
+	installers := filepath.Join(s.config.DataDir, "installers")
+	d := smallDisk(t, installers, "1g")
+	address, _ := s.start(t)
+	id := s.readyCluster(t, address, pullSecret, pullSecret)
+
+	d.fill(t, 16<<20)
+	pressInstall(t, address, id)
+	requireUnprepared(t, address, id, "openshift-install of release "+s.release.Version+" can't be extracted: ", "no space is left to write "+installers, "free space on its file system")
+	d.free(t)
+	require.Empty(t, files(t, installers))
+
+	pressInstall(t, address, id)
+	requireStatus(t, address, id, models.ClusterStatusInstalled)
+}
+
+func TestAFullDiskUnderGeneratedFilesIsSaidAndInstallCanBePressedAgain(t *testing.T) {
+	if !withSmallDisks(t) {
+		return
+	}
+	s := newSite(t)
+	installers := filepath.Join(s.config.DataDir, "installers")
+	d := smallDisk(t, installers, "1g")
+	address, _ := s.start(t)
+	first := s.readyCluster(t, address, pullSecret, pullSecret)
+	pressInstall(t, address, first) // openshift-install is there from now on
+	requireStatus(t, address, first, models.ClusterStatusInstalled)
+	if d.limit != nil {
+		return // a limit would stop the database as well, which has a test of its own
+	}
+	id := s.readyCluster(t, address, pullSecret, pullSecret)
+	d.fill(t, 0)
+	pressInstall(t, address, id)
+	requireUnprepared(t, address, id, "no space is left to write "+installers, "free space on its file system")
+	d.free(t)
+	require.Empty(t, files(t, filepath.Join(installers, "work")))
+
+	pressInstall(t, address, id)
+	requireStatus(t, address, id, models.ClusterStatusInstalled)
+}
