@@ -43,6 +43,8 @@ const (
 	kills = 50
 	// crashHosts is the number of hosts of each cluster that is installed.
 	crashHosts = 3
+	// installationLimit is how long one installation may take with all its kills; most take five seconds.
+	installationLimit = time.Minute
 	// victimEnv names the file with the configuration of an appliance that this program is to be instead of a test.
 	victimEnv = "LANDFALL_TEST_APPLIANCE"
 	// seedEnv repeats the moments of a run.
@@ -223,7 +225,7 @@ type identity struct {
 func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 	in.start(t)
 	in.create(t)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), installationLimit)
 	defer cancel()
 
 	in.happened, in.stages = make(chan simulate.Event, 4096), make(map[string][]string)
@@ -236,7 +238,7 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 	go func() { operatorEnded <- in.operate(ctx) }()
 
 	for ended := false; !ended; {
-		ended = in.live(t, crewEnded)
+		ended = in.live(t, crewEnded, operatorEnded)
 		if ended {
 			break
 		}
@@ -255,7 +257,7 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 
 // live lets the appliance live until its random end: after some more events, or after some time in which hosts have nothing to
 // say. It reports whether the crew ended before.
-func (in *crashed) live(t *testing.T, crewEnded <-chan error) bool {
+func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
 	more := 1 + in.chance.IntN(8)
 	// An appliance that always dies before the installer is extracted would never have one: its lives get longer.
@@ -269,6 +271,10 @@ func (in *crashed) live(t *testing.T, crewEnded <-chan error) bool {
 			require.NoError(t, err)
 			in.drain()
 			return true
+		case err := <-operatorEnded:
+			require.NoError(t, err)
+			operatorEnded <- nil // it is asked for at the end
+			operatorEnded = nil
 		case <-timer.C:
 			in.drain()
 			return false
