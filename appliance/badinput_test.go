@@ -287,3 +287,24 @@ func TestAHostThatRegistersTwiceIsOneHost(t *testing.T) {
 	requireRefusal(t, ask(t, http.MethodPost, fmt.Sprintf("%s%s/infra-envs/%s/hosts", address, apiPath, first), object{"host_id": "no-uuid"}), http.StatusUnprocessableEntity, "host_id", "uuid")
 	requireRefusal(t, register(uuid.NewString()), http.StatusNotFound, "There is no infra-env")
 }
+
+func TestAHostNameThatIsNoneIsRefused(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("east"))
+	hosts := address + apiPath + "/infra-envs/" + infraEnv + "/hosts"
+	id := uuid.NewString()
+	require.Equal(t, http.StatusCreated, ask(t, http.MethodPost, hosts, object{"host_id": id}).status)
+	for name, says := range map[string]string{
+		"my_host":               `The host name "my_host" cannot be used: the part "my_host" has the character '_'`,
+		"Host":                  "use only lower-case letters, digits and hyphens",
+		"a..b":                  "is empty, remove the extra dot",
+		"localhost":             "give the host a name of its own",
+		strings.Repeat("a", 64): "use at most 63",
+	} {
+		requireRefusal(t, ask(t, http.MethodPatch, hosts+"/"+id, object{"host_name": name}), http.StatusBadRequest, says)
+	}
+	var host models.Host
+	ask(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, &host)
+	require.Empty(t, host.RequestedHostname)
+}

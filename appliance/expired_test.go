@@ -1,0 +1,90 @@
+package appliance_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// waitUntil returns when the moment has passed.
+func waitUntil(t *testing.T, moment time.Time) {
+	t.Helper()
+	select {
+	case <-time.After(time.Until(moment)):
+	case <-t.Context().Done():
+	}
+}
+
+func TestAPreparationWhoseTimePassedWhileTheApplianceWasOffEndsAndInstallCanBePressedAgain(t *testing.T) {
+	s, g := newGatedSite(t)
+	s.config.Listen = freeAddress(t)
+	s.config.Timeouts.ClusterPreparing = 2 * time.Second
+	address, stop := s.start(t)
+	id := s.readyCluster(t, address, pullSecret, pullSecret)
+	g.answer(func(_ http.ResponseWriter, r *http.Request) bool { // a registry that lets everybody wait
+		<-r.Context().Done()
+		return true
+	})
+	pressInstall(t, address, id)
+	over := time.Now().Add(s.config.Timeouts.ClusterPreparing)
+	stop()
+	waitUntil(t, over)
+
+	_, stop = s.start(t)
+	cluster := requireStatus(t, address, id, models.ClusterStatusReady)
+	require.Equal(t, models.LastInstallationPreparationStatusFailed, cluster.LastInstallationPreparation.Status)
+	requireSentence(t, cluster.LastInstallationPreparation.Reason, "The preparation took too long", "press Install again")
+	var events []models.Event
+	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+	said := 0
+	for _, event := range events {
+		said += strings.Count(*event.Message, "The preparation took too long")
+	}
+	require.Equal(t, 1, said)
+
+	g.answer(nil)
+	stop()
+	s.config.Timeouts.ClusterPreparing = time.Minute
+	s.start(t)
+	pressInstall(t, address, id)
+	requireStatus(t, address, id, models.ClusterStatusInstalled)
+}
+
+func TestAHostIsNotBlamedForTheTimeThatTheApplianceWasOff(t *testing.T) {
+	s := newSite(t)
+	s.config.Listen = freeAddress(t)
+	address, stop := s.start(t)
+	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("east"))
+	id := uuid.NewString()
+	hosts := address + apiPath + "/infra-envs/" + infraEnv + "/hosts"
+	register := func() models.Host {
+		var host models.Host
+		ask(t, http.MethodPost, hosts, object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"}).read(t, http.StatusCreated, &host)
+		return host
+	}
+	host := func() *models.Host {
+		found := new(models.Host)
+		ask(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, found)
+		return found
+	}
+	require.Equal(t, models.HostStatusDiscoveringUnbound, *register().Status)
+	stop()
+
+	s.config.Timeouts.HostDisconnected = 2 * time.Second
+	_, stop = s.start(t)
+	register()
+	over := time.Now().Add(s.config.Timeouts.HostDisconnected)
+	stop()
+	waitUntil(t, over)
+	s.start(t)
+	require.Equal(t, models.HostStatusDiscoveringUnbound, *host().Status, "it has its time to report again")
+
+	eventually(t, "the host counts as disconnected", func() bool { return *host().Status == models.HostStatusDisconnectedUnbound })
+	requireSentence(t, *host().StatusInfo, "The host's agent has not been heard", "Check that it is switched on and reaches this appliance")
+	require.Equal(t, models.HostStatusDiscoveringUnbound, *register().Status)
+}
