@@ -3,6 +3,7 @@ import react from '@vitejs/plugin-react';
 import { defaultClientConditions, defineConfig } from 'vite';
 import { gzipVariants } from './build/gzip.ts';
 import { replaceModules } from './build/replace.ts';
+import { reword } from './build/reword.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
@@ -16,6 +17,8 @@ export default defineConfig({
           'SupportedOpenshiftVersionsAPI.ts',
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
+        'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx':
+          'DiscoveryImageTypeDropdown.tsx',
         'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
         'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
         'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx':
@@ -23,6 +26,15 @@ export default defineConfig({
       },
       here('./src/uilib'),
     ),
+    reword(library, {
+      'ocm/components/clusters/Clusters.tsx': {
+        'Assisted Clusters': 'Clusters',
+        'Create new assisted cluster': 'No cluster yet',
+        'There are no clusters yet. This wizard is going to guide you through the OpenShift cluster deployment.':
+          'A wizard leads through the installation of one.',
+      },
+      'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
+    }),
     react(),
     gzipVariants(),
   ],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { shownPage } from '../src/live/page';
+import { pageTitle, shownPage } from '../src/live/page';
 
 describe('shownPage', () => {
   it.each([
@@ -12,5 +12,19 @@ describe('shownPage', () => {
     ['/assisted-installer/clusters/4f63/', { name: 'cluster', clusterId: '4f63' }],
   ])('reads %s', (path, page) => {
     expect(shownPage(path)).toEqual(page);
+  });
+});
+
+describe('pageTitle', () => {
+  it.each([
+    ['the list', '/', 'Landfall'],
+    ['a new cluster', '/assisted-installer/clusters/~new', 'New cluster · Landfall'],
+    ['a cluster', '/assisted-installer/clusters/4f63', 'harbour · Landfall'],
+  ])('names %s', (_, path, title) => {
+    expect(pageTitle(shownPage(path), 'harbour')).toBe(title);
+  });
+
+  it('is the product as long as the cluster has no name', () => {
+    expect(pageTitle({ name: 'cluster', clusterId: '4f63' })).toBe('Landfall');
   });
 });

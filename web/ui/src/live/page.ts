@@ -11,3 +11,15 @@ export const shownPage = (path: string): ShownPage => {
   }
   return name === '~new' ? { name: 'new' } : { name: 'cluster', clusterId: name };
 };
+
+/** The title of the browser's window or tab; a cluster's has its name as soon as that is known. */
+export const pageTitle = (page: ShownPage, clusterName?: string): string => {
+  switch (page.name) {
+    case 'list':
+      return 'Landfall';
+    case 'new':
+      return 'New cluster · Landfall';
+    case 'cluster':
+      return clusterName ? `${clusterName} · Landfall` : 'Landfall';
+  }
+};

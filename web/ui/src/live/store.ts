@@ -9,7 +9,7 @@ import { Refresh } from './refresh';
 /** The part of the library's store that is looked at. (Its published types leave the state's type open.) */
 type State = {
   clusters: { uiState: ResourceUIState };
-  currentCluster: { data?: unknown; uiState: ResourceUIState };
+  currentCluster: { data?: { id?: string; name?: string }; uiState: ResourceUIState };
 };
 
 const store = Store.storeDay1;
@@ -62,3 +62,11 @@ const reloadCluster = (): void => {
     store.dispatch(forceReload());
   }
 };
+
+/** Tells of every change of what is shown: the name of the cluster with that id, as far as it is known. */
+export const followShownCluster = (tell: (name?: string) => void): (() => void) =>
+  store.subscribe(() => {
+    const page = shownPage(window.location.pathname);
+    const { data } = state().currentCluster;
+    tell(page.name === 'cluster' && data?.id === page.clusterId ? data.name : undefined);
+  });
