@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	"landfall/appliance"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
@@ -30,8 +32,11 @@ import (
 
 const apiPath = "/api/assisted-install/v2"
 
-// startQuietly runs an appliance that writes its log as usual, to nowhere.
+// startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that collects garbage as the
+// program's does.
 func (s *site) startQuietly(tb testing.TB) (address string, stop func()) {
+	before := debug.SetGCPercent(appliance.GCPercent)
+	tb.Cleanup(func() { debug.SetGCPercent(before) })
 	return s.startLogging(tb, slog.New(slog.NewJSONHandler(io.Discard, nil)))
 }
 

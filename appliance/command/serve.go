@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,9 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 	logger, err := newLogger(config.Log, cmd.ErrOrStderr())
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(appliance.GCPercent)
 	}
 	running, err := appliance.New(cmd.Context(), config, logger, Version())
 	if err != nil {

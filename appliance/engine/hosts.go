@@ -33,6 +33,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *mo
 	}
 	id := *params.HostID
 	key := infraEnvID + "/" + id.String()
+	var h *hostRecord
 	err := e.update(ctx, func(c *change) error {
 		env, err := c.infraEnv(infraEnvID)
 		if err != nil {
@@ -41,9 +42,10 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *mo
 		if err := c.leaveOtherInfraEnvs(id, infraEnvID); err != nil {
 			return err
 		}
-		h, err := c.host(key)
+		h, err = c.host(key)
 		if KindOf(err) == NotFound {
-			return c.addHost(env, id, params.DiscoveryAgentVersion)
+			h, err = c.addHost(env, id, params.DiscoveryAgentVersion)
+			return err
 		}
 		if err != nil {
 			return err
@@ -57,15 +59,18 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *mo
 		return nil, err
 	}
 	e.seen(key)
-	host, err := e.Host(infraEnvID, id.String())
-	if err != nil {
+	var host *models.Host
+	if err := e.DB.View(func(tx *store.Tx) error {
+		host, err = e.showHost(tx, h, true)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	runner, err := e.runnerCommand(host, params.DiscoveryAgentVersion)
 	return &Registration{Host: host, Runner: runner}, err
 }
 
-func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion string) error {
+func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion string) (*hostRecord, error) {
 	infraEnvID := *env.API.ID
 	h := &hostRecord{API: models.Host{
 		ID: &id, InfraEnvID: infraEnvID, Kind: swag.String(models.HostKindHost),
@@ -79,25 +84,25 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 		clusterID := env.API.ClusterID
 		cluster, err := c.cluster(clusterID.String())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *cluster.API.Status) {
-			return &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status + " and takes no new hosts now."}
+			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status + " and takes no new hosts now."}
 		}
 		h.API.ClusterID = &clusterID
 		if err := clusterHosts.Add(c.tx, clusterID.String()+"/"+hostKey(h)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := hostPlaces.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := c.fireHost(h, onRegister, ""); err != nil {
-		return err
+		return nil, err
 	}
 	c.saveHost(h)
 	c.settleLater(h)
-	return c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.", id, *env.API.Name)
+	return h, c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.", id, *env.API.Name)
 }
 
 // registerAgain follows an agent that starts on a known host.

@@ -34,7 +34,13 @@ func (s *Service) registerHost(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusCreated, &models.HostRegistrationResponse{Host: *registration.Host, NextStepRunnerCommand: registration.Runner})
+	return c.JSON(http.StatusCreated, &registered{registration.Host, registration.Runner})
+}
+
+// registered is models.HostRegistrationResponse for writing only: the model's own way renders the host twice.
+type registered struct {
+	*models.Host
+	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand `json:"next_step_runner_command,omitempty"`
 }
 
 func (s *Service) updateHost(c echo.Context) error {
