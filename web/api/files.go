@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"path"
@@ -32,9 +31,10 @@ var (
 	manifestName    = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(yaml|yml|json)(\.patch.*)?$`)
 )
 
-// attach names the file that an answer is to be saved as.
+// attach names the file that an answer is to be saved as: always in quotes, for the browser application looks for them.
 func attach(c echo.Context, name string) {
-	c.Response().Header().Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
+	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+quoted+`"`)
 }
 
 // send answers with a kept file, ranges and conditional requests included.
