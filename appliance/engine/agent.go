@@ -166,7 +166,7 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 	if err != nil {
 		return err
 	}
-	input.Cluster = &row.API
+	input.Cluster, input.Attempt = &row.API, row.Installs
 	records, err := c.hostsOf(clusterID)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
@@ -35,15 +36,24 @@ func silenceMatters(h *hostRecord) bool {
 	return slices.Contains([]string{installing, inProgress}, status) && !slices.Contains(stagesAfterReboot, h.API.Progress.CurrentStage)
 }
 
+// since is when a limit began to run: at the recorded time, but never before this process, or this machine after it slept,
+// could hear of what ends it. Nobody is blamed for the time that the appliance was away.
+func (e *Engine) since(recorded strfmt.DateTime) time.Time {
+	if started := e.presence.startedAt(); started.After(time.Time(recorded)) {
+		return started
+	}
+	return time.Time(recorded)
+}
+
 // stageLimit is when a host has been too long in its preparation or stage.
 func (e *Engine) stageLimit(h *hostRecord) (time.Time, bool) {
 	switch *h.API.Status {
 	case preparing:
-		return time.Time(h.API.StatusUpdatedAt).Add(e.Timeouts.HostPreparing), true
+		return e.since(h.API.StatusUpdatedAt).Add(e.Timeouts.HostPreparing), true
 	case installing:
-		return time.Time(h.API.StageUpdatedAt).Add(e.Timeouts.stage(string(models.HostStageStartingInstallation))), true
+		return e.since(h.API.StageUpdatedAt).Add(e.Timeouts.stage(string(models.HostStageStartingInstallation))), true
 	case inProgress:
-		return time.Time(h.API.StageUpdatedAt).Add(e.Timeouts.stage(string(h.API.Progress.CurrentStage))), true
+		return e.since(h.API.StageUpdatedAt).Add(e.Timeouts.stage(string(h.API.Progress.CurrentStage))), true
 	}
 	return time.Time{}, false
 }
@@ -65,7 +75,7 @@ func (c *change) setHostDeadline(key string, h *hostRecord) error {
 
 // clusterLimit is when a cluster has been too long in its state.
 func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
-	since := time.Time(row.API.StatusUpdatedAt)
+	since := e.since(row.API.StatusUpdatedAt)
 	switch *row.API.Status {
 	case clusterPreparing:
 		return since.Add(e.Timeouts.ClusterPreparing), true

@@ -92,6 +92,20 @@ func TestHostsGetTimeToReportAfterARestart(t *testing.T) {
 	h.require(disconnected)
 }
 
+func TestAStageDoesNotRunOutWhileTheApplianceIsOff(t *testing.T) {
+	b := newBench(t, nil)
+	_, h := b.installing()
+	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "42%"))
+	b.clock.Advance(8 * time.Hour)
+	b.Engine = b.engineOver(b.DB, nil)
+	b.handle()
+	h.require(inProgress)
+	b.pass(29*time.Minute, h)
+	h.require(inProgress)
+	b.pass(2*time.Minute, h)
+	h.require(failed)
+}
+
 func TestCancellingAPreparationEndsItsRun(t *testing.T) {
 	b := newBench(t, nil)
 	b.releases.started = make(chan struct{})

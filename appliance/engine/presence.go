@@ -51,11 +51,14 @@ func (p *presence) lastSeen(key string, recorded time.Time) time.Time {
 			last = time.Unix(0, ns)
 		}
 	}
-	if started := time.Unix(0, p.started.Load()); started.After(last) {
-		return started.UTC()
+	if started := p.startedAt(); started.After(last) {
+		return started
 	}
 	return last.UTC()
 }
+
+// startedAt is when this process, or this machine after it slept, began to hear hosts.
+func (p *presence) startedAt() time.Time { return time.Unix(0, p.started.Load()).UTC() }
 
 // polled returns when the host was last heard by this process, or false.
 func (p *presence) polled(key string) (time.Time, bool) {

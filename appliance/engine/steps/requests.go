@@ -185,14 +185,24 @@ func DiskUnmeasured(h *inventory.Host) bool {
 
 // imagesStep lets a host pull the images of the installation that it has not tried yet.
 func imagesStep(in Input) (*models.Step, error) {
-	var missing []string
+	var needed, missing []string
 	for _, image := range []string{in.Images.Release, in.Images.MCO, in.Images.MustGather["ocp"], in.Images.Installer} {
-		if _, tried := in.Host.Images[image]; image != "" && !tried && !slices.Contains(missing, image) {
+		if image == "" || slices.Contains(needed, image) {
+			continue
+		}
+		needed = append(needed, image)
+		if _, tried := in.Host.Images[image]; !tried {
 			missing = append(missing, image)
 		}
 	}
 	if len(missing) == 0 {
 		return nil, nil
+	}
+	if in.Attempt > 1 {
+		// An agent does not send an answer that equals its last one, so the same image failing again would never be
+		// heard of. Asked for all of them in another order, it answers anew; what it holds costs it nothing.
+		turn := in.Attempt % len(needed)
+		missing = slices.Concat(needed[turn:], needed[:turn])
 	}
 	return request(models.StepTypeContainerImageAvailability, models.ContainerImageAvailabilityRequest{
 		Images: missing, Timeout: int64(orDefault(in.ImageCheckTimeout, 16*time.Minute).Seconds()),

@@ -58,6 +58,8 @@ type Input struct {
 	BootArtifacts BootArtifacts
 	// ServiceIPs are the addresses of this appliance that hosts may use when they cannot resolve its name.
 	ServiceIPs []string
+	// Attempt counts the preparations of the cluster's installation, from 1.
+	Attempt int
 	// DiskCheckTimeout and ImageCheckTimeout bound the checks of a prepared installation; zero stands for 8 and 16 minutes.
 	DiskCheckTimeout, ImageCheckTimeout time.Duration
 	// Random is where step ids come from; crypto/rand.Reader, or a fixed source in tests.

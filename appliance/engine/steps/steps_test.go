@@ -204,6 +204,11 @@ func TestStepsThatAreNotNeededAreLeftOut(t *testing.T) {
 	require.NotContains(t, all, models.StepTypeInstallationDiskSpeedCheck)
 	require.JSONEq(t, `{"images":["mirror/installer:1"],"timeout":960}`, all[models.StepTypeContainerImageAvailability].Args[0])
 
+	in.Attempt = 2 // the agent would not send an answer again that equals its last one
+	all = steps(t, in)
+	require.JSONEq(t, `{"images":["mirror/must-gather:1","mirror/installer:1","mirror/release@sha256:1","mirror/mco:1"],"timeout":960}`,
+		all[models.StepTypeContainerImageAvailability].Args[0])
+
 	in = situation()
 	in.Host.Record.Status = ptr(models.HostStatusError)
 	in.Host.Record.LogsCollectedAt = strfmt.DateTime(time.Unix(1, 0))
