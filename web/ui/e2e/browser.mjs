@@ -8,8 +8,8 @@ import { chromium } from 'playwright-core';
 
 const pictures = process.env.SCREENSHOTS ?? fileURLToPath(new URL('../../../screenshots', import.meta.url));
 
-/** Opens a page for the site at that address. */
-export const openBrowser = async (siteUrl) => {
+/** Opens a page for the site at that address; its pictures' names begin with the name of the walk. */
+export const openBrowser = async (siteUrl, walk = 'install') => {
   await mkdir(pictures, { recursive: true });
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -56,7 +56,7 @@ export const openBrowser = async (siteUrl) => {
     /** Keeps a picture of the page. */
     picture: async (name) => {
       count += 1;
-      await page.screenshot({ path: join(pictures, `${String(count).padStart(2, '0')}-${name}.png`) });
+      await page.screenshot({ path: join(pictures, `${walk}-${String(count).padStart(2, '0')}-${name}.png`) });
     },
     close: () => browser.close(),
   };

@@ -16,8 +16,8 @@ const binary =
 const readyWithin = 60_000;
 const stoppedWithin = 15_000;
 
-/** Starts a site; it ends with `end`, which also removes its data. */
-export const startSite = async () => {
+/** Starts a site with a demo of that many hosts at that speed; it ends with `end`, which also removes its data. */
+export const startSite = async ({ hosts = 3, speed = 40 } = {}) => {
   const data = await mkdtemp(join(tmpdir(), 'landfall-e2e-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${String(port)}`;
@@ -25,7 +25,7 @@ export const startSite = async () => {
   let appliance;
 
   const start = async () => {
-    appliance = run('demo', '--listen', `127.0.0.1:${String(port)}`, '--data-dir', data);
+    appliance = run('demo', '--listen', `127.0.0.1:${String(port)}`, '--data-dir', data, '--hosts', String(hosts), '--speed', String(speed));
     const deadline = Date.now() + readyWithin;
     while (!(await answers(`${url}/api/landfall/v1/status`))) {
       if (appliance.child.exitCode !== null || Date.now() > deadline) {
@@ -49,9 +49,23 @@ export const startSite = async () => {
       }
       return response.json();
     },
-    /** Boots simulated hosts from an infra-env's ISO. */
-    bootHosts: (infraEnvId, count) => {
-      crews.push(run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--count', String(count), '--speed', '40'));
+    /** Sends the API something as a script would, and gives back what it answers. */
+    post: async (path, body) => {
+      const response = await fetch(`${url}/api/assisted-install${path}`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      if (!response.ok) {
+        throw new Error(`POST ${path}: ${String(response.status)} ${await response.text()}`);
+      }
+      return response.json();
+    },
+    /** Boots simulated hosts from an infra-env's ISO; booted again, they are the same machines. */
+    bootHosts: (infraEnvId, count, { speed = 40, faults = '' } = {}) => {
+      const crew = run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--count', String(count), '--speed', String(speed), '--faults', faults);
+      crews.push(crew);
+      return { powerOff: () => finish(crew) };
     },
     /** What the appliance and the hosts have written, for a failed test. */
     output: () => [appliance, ...crews].map((program) => program.output()).join('\n'),

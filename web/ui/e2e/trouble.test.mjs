@@ -1,0 +1,232 @@
+// What does not go as planned, and a single node: hosts that do not meet the requirements, an installation that fails,
+// one that is cancelled. Each test goes on where the one before it stopped.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, it } from 'node:test';
+import { openBrowser } from './browser.mjs';
+import { startSite } from './site.mjs';
+
+const minute = 60_000;
+const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
+const fast = 200;
+
+describe('a person whose plans do not work out', { timeout: 4 * minute }, () => {
+  let site;
+  let browser;
+  let page;
+  let cluster;
+  let infraEnv;
+  let hosts;
+  let failed = false;
+
+  /** A step that keeps a picture, also of how it failed, and is left out once one has failed. */
+  const step = (name, act) => {
+    it(name, async (context) => {
+      assert.ok(!failed, 'an earlier step failed');
+      const picture = name.replaceAll(/[^a-z]+/gi, '-').slice(0, 60);
+      try {
+        await act();
+        await browser.picture(picture);
+      } catch (error) {
+        failed = true;
+        await browser.picture(`FAILED-${picture}`);
+        context.diagnostic(`${site.output()}\n${browser.output()}`);
+        throw error;
+      }
+    });
+  };
+
+  const button = (name) => page.getByRole('button', { name, exact: true });
+  const heading = (name) => page.getByRole('heading', { name, exact: true });
+  const next = async () => {
+    await page.getByRole('button', { name: 'Next', exact: true, disabled: false }).click();
+  };
+  const shows = async (name) => {
+    await heading(name).waitFor();
+    await page.reload();
+    await heading(name).waitFor();
+  };
+  const install = async () => {
+    for (const page of ['Storage', 'Networking', 'Review and create']) {
+      await next();
+      await heading(page).waitFor();
+    }
+    await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).click();
+    await heading('Installation progress').waitFor();
+  };
+
+  before(async () => {
+    site = await startSite({ hosts: 1, speed: fast });
+    browser = await openBrowser(site.url, 'trouble');
+    page = browser.page;
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.end();
+  });
+
+  step('describes a single node', async () => {
+    await page.goto(`${site.url}/assisted-installer/clusters/~new`);
+    await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');
+    assert.equal(await page.title(), 'New cluster · Landfall');
+    await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
+    await page.getByRole('textbox', { name: 'Pull secret' }).fill(pullSecret);
+    await page.getByText('3 (highly available cluster)').click();
+    await page.getByText('1 (Single Node OpenShift)').click();
+    await next();
+    await shows('Operators');
+    assert.equal(await page.title(), 'solo · Landfall');
+  });
+
+  step('is offered no image that the appliance does not make', async () => {
+    await next();
+    await shows('Host discovery');
+    await button('Add host').click();
+    await page.getByTestId('discovery-image-type-dropdown-toggle').click();
+    for (const kind of [/^Minimal image file/, /^iPXE/]) {
+      const choice = page.getByRole('menuitem', { name: kind });
+      assert.ok(await choice.isDisabled());
+      assert.match(await choice.innerText(), /does not make it yet/);
+    }
+    await browser.picture('the-images-on-offer');
+    await page.getByRole('menuitem', { name: /^Full image file/ }).click();
+    await page.getByRole('button', { name: 'Generate Discovery ISO' }).click();
+    await page.getByTestId('iso-sha256').waitFor();
+    await page.getByTestId('close-iso-btn').click();
+  });
+
+  step('installs the single node on the network that it was found in', async () => {
+    const id = new URL(page.url()).pathname.split('/')[3];
+    const [env] = await site.get(`/v2/infra-envs?cluster_id=${id}`);
+    site.bootHosts(env.id, 1, { speed: fast });
+    await button('Ready').waitFor({ timeout: minute });
+    await next();
+    await heading('Storage').waitFor();
+    await next();
+    await heading('Networking').waitFor();
+    await page.getByText(/^192\.168\.100\.0\/24 /).waitFor();
+    await next();
+    await shows('Review and create');
+    await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).click();
+    await shows('Installation progress');
+    await page.getByText('Installation completed successfully').waitFor({ timeout: minute });
+    const [kubeconfig] = await Promise.all([page.waitForEvent('download'), button('Download kubeconfig').click()]);
+    assert.match(await readFile(await kubeconfig.path(), 'utf8'), /^kind: Config$/m);
+    await page.reload();
+    await page.getByText('Installation completed successfully').waitFor();
+  });
+
+  step('reads what a host lacks', async () => {
+    cluster = await site.post('/v2/clusters', {
+      name: 'reef', base_dns_domain: 'site.test', openshift_version: (await site.get('/v2/clusters'))[0].openshift_version,
+      pull_secret: pullSecret, api_vips: [{ ip: '192.168.100.200' }], ingress_vips: [{ ip: '192.168.100.201' }],
+    });
+    infraEnv = await site.post('/v2/infra-envs', { name: 'reef_infra-env', cluster_id: cluster.id, pull_secret: pullSecret });
+    hosts = site.bootHosts(infraEnv.id, 3, { speed: fast, faults: 'host=2:low-memory' });
+    await page.goto(`${site.url}/assisted-installer/clusters/${cluster.id}`);
+    await heading('Host discovery').waitFor();
+    await button('Ready').nth(1).waitFor({ timeout: minute });
+    await button('Insufficient').click();
+    await page.getByRole('dialog').getByText(/memory|RAM/i).first().waitFor();
+  });
+
+  step('sees the host ready when it has what it lacked', async () => {
+    await page.keyboard.press('Escape');
+    await hosts.powerOff();
+    hosts = site.bootHosts(infraEnv.id, 3, { speed: fast, faults: 'host=2:fail-at=Writing image to disk' });
+    await button('Ready').nth(2).waitFor({ timeout: minute });
+  });
+
+  step('renames a host', async () => {
+    await page.getByRole('row', { name: /host-1/ }).getByRole('button', { name: 'Kebab toggle' }).click();
+    await page.getByRole('menuitem', { name: 'Change hostname' }).click();
+    await page.getByRole('dialog').getByRole('textbox').fill('anchor');
+    await page.getByTestId('change-hostname-form__button-change').click();
+    await page.getByRole('row', { name: /anchor/ }).waitFor();
+  });
+
+  step('sees which host failed and why', async () => {
+    await button('Ready').nth(2).waitFor();
+    await install();
+    await page.getByText('Control plane was not installed').waitFor({ timeout: minute });
+    await browser.picture('a-failed-installation');
+    await page.getByRole('button', { name: /^Host inventory/ }).click();
+    await browser.picture('the-hosts-of-a-failed-installation');
+    const culprit = page.getByRole('row', { name: /host-2/ });
+    await culprit.getByRole('button', { name: /Error|Failed/ }).click();
+    await page.getByText(/broke off at the stage "Writing image to disk"/).first().waitFor();
+  });
+
+  step('takes the logs of the failed installation', async () => {
+    await page.keyboard.press('Escape');
+    const [logs] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: /^Download Installation Logs$/i, disabled: false }).first().click({ timeout: minute }),
+    ]);
+    assert.match(logs.suggestedFilename(), /^logs_.*\.tar\.gz$/);
+    assert.notEqual((await readFile(await logs.path())).length, 0);
+  });
+
+  step('resets the cluster and finds its hosts again', async () => {
+    await page.getByRole('button', { name: 'Reset Cluster' }).first().click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Reset Cluster' }).click();
+    await heading('Host discovery').waitFor({ timeout: minute });
+    await hosts.powerOff();
+    hosts = site.bootHosts(infraEnv.id, 3, { speed: 20 });
+    await button('Ready').nth(2).waitFor({ timeout: minute });
+  });
+
+  const abort = async () => {
+    await button('Abort installation').first().click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Abort installation' }).click();
+  };
+
+  step('cancels while the installation is prepared, and can start it again at once', async () => {
+    await install();
+    await abort();
+    await heading('Review and create').waitFor();
+    await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).waitFor();
+  });
+
+  step('cancels an installation', async () => {
+    await button('Install cluster').click();
+    await heading('Installation progress').waitFor();
+    while ((await site.get(`/v2/clusters/${cluster.id}`)).status !== 'installing') {
+      await page.waitForTimeout(200);
+    }
+    await abort();
+    await button('Reset Cluster').first().waitFor();
+    assert.equal((await site.get(`/v2/clusters/${cluster.id}`)).status, 'cancelled');
+  });
+
+  step('installs the cluster after another reset', async () => {
+    await page.getByRole('button', { name: 'Reset Cluster' }).first().click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Reset Cluster' }).click();
+    await heading('Host discovery').waitFor({ timeout: minute });
+    await hosts.powerOff();
+    hosts = site.bootHosts(infraEnv.id, 3, { speed: fast });
+    await button('Ready').nth(2).waitFor({ timeout: minute });
+    await install();
+    await page.getByText('Installation completed successfully').waitFor({ timeout: minute });
+  });
+
+  step('deletes a cluster', async () => {
+    await page.goto(`${site.url}/assisted-installer/clusters`);
+    await heading('Clusters').waitFor();
+    const row = page.getByTestId('cluster-row-reef');
+    await row.getByRole('button', { name: 'Kebab toggle' }).click();
+    await page.getByRole('menuitem', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await row.waitFor({ state: 'detached' });
+    await page.getByTestId('cluster-row-solo').waitFor();
+  });
+
+  it('never asked another origin for anything', () => {
+    assert.deepEqual(browser.foreign, []);
+  });
+
+  it('met no error that was not handled', () => {
+    assert.deepEqual(browser.errors, []);
+  });
+});
