@@ -165,6 +165,8 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 			FinalizingStage: row.API.Progress.FinalizingStage, FinalizingStageStartedAt: row.API.Progress.FinalizingStageStartedAt,
 		}
 		return c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo, "Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API))
+	case clusterCancelled:
+		row.API.InstallCompletedAt = c.dateTime()
 	case clusterFailed:
 		row.API.InstallCompletedAt = c.dateTime()
 		return c.clusterEvent(row, eventInstallationFailed, models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)

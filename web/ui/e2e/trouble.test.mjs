@@ -198,6 +198,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await abort();
     await button('Reset Cluster').first().waitFor();
     assert.equal((await site.get(`/v2/clusters/${cluster.id}`)).status, 'cancelled');
+    await page.getByText(`Cancelled on ${new Date().toLocaleDateString('en-US')}`).waitFor();
   });
 
   step('installs the cluster after another reset', async () => {
