@@ -94,3 +94,5 @@ replace github.com/openshift/assisted-service/models => github.com/openshift/ass
 replace github.com/openshift/assisted-service/api => github.com/openshift/assisted-service/api v0.0.0-20250430094626-07e5c4388c55
 
 tool honnef.co/go/tools/cmd/staticcheck
+
+ignore ./web/ui/node_modules

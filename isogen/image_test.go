@@ -271,7 +271,7 @@ func TestABaseChangedInPlaceIsNotServed(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, time.Unix(5, 0), time.Unix(5, 0)))
 	r := image.NewReader()
 	_, err := io.ReadAll(r)
-	require.ErrorContains(t, err, path+" is not what it was when it was opened: it was written to: restart")
+	require.ErrorContains(t, err, path+" is not what it was when it was opened: it was written to: download the image again")
 	_, err = r.WriteTo(io.Discard)
 	require.ErrorContains(t, err, "it was written to")
 	_, err = image.SHA256(t.Context())
