@@ -59,8 +59,8 @@ lint-ui: $(UI)/node_modules/.package-lock.json
 	npm --prefix $(UI) run lint
 	npm --prefix $(UI) run typecheck
 
-bench:
-	CGO_ENABLED=0 go test -run '^$$' -bench . -benchmem ./...
+bench: assets/ui/index.html
+	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./appliance
 
 clean:
 	rm -rf bin $(UI)/node_modules
