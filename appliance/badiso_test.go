@@ -53,6 +53,7 @@ func TestALiveISOThatCanNotBeUsedIsNamedWhenAnImageIsDownloadedAndTheRightOneHel
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
+			s.config.OSImages[0].SHA256 = "" // no digest says beforehand that it is another file
 			s.replaceISO(t, wrong.content)
 			address, _ := s.start(t)
 			image := s.imageOf(t, address)
@@ -125,9 +126,9 @@ func TestALiveISOOfAServerThatIsDownIsSaidToBeOnItsWay(t *testing.T) {
 func TestABaseISOOfEveryArchitectureIsTakenForItself(t *testing.T) {
 	s := newSite(t)
 	path := filepath.Join(t.TempDir(), "arm.iso")
-	_, err := simulate.WriteBaseISO(path, simulate.BaseISO{Architecture: "aarch64"})
+	sum, err := simulate.WriteBaseISO(path, simulate.BaseISO{Architecture: "aarch64"})
 	require.NoError(t, err)
-	s.config.OSImages[0].Path, s.config.OSImages[0].CPUArchitecture = path, "arm64"
+	s.config.OSImages[0].Path, s.config.OSImages[0].SHA256, s.config.OSImages[0].CPUArchitecture = path, sum, "arm64"
 	s.config.ReleaseImages[0].CPUArchitecture = "aarch64"
 	s.config.Images.Agent = "mirror.site.test/agent:1" // the site's payload is for x86_64
 	address, _ := s.start(t)

@@ -41,6 +41,7 @@ type osImage struct {
 	base    *isogen.Base // nil until it is ready
 	state   string       // waiting, downloading, ready, bad
 	message string
+	wrong   os.FileInfo // of a file that has another digest than the configured one
 }
 
 // The states of an OS image.
@@ -57,12 +58,14 @@ type osImages struct {
 	log   *slog.Logger
 	clock clockwork.Clock
 
+	opened chan *osImage // files whose digest is to be looked at
+
 	mu     sync.Mutex
 	images []*osImage
 }
 
 func newOSImages(configured []OSImage, dir string, logger *slog.Logger, clock clockwork.Clock) *osImages {
-	o := &osImages{dir: dir, log: logger, clock: clock}
+	o := &osImages{dir: dir, log: logger, clock: clock, opened: make(chan *osImage, len(configured))}
 	for _, config := range configured {
 		image := &osImage{config: config, state: imageWaiting}
 		o.images = append(o.images, image)
@@ -104,7 +107,13 @@ func (o *osImages) openLocked(image *osImage, path string) {
 		o.log.Error("An OS image can't be used.", "openshift_version", image.config.OpenshiftVersion, "path", path, "error", err)
 		return
 	}
-	image.base, image.state, image.message = base, imageReady, ""
+	image.base, image.state, image.message, image.wrong = base, imageReady, "", nil
+	if image.config.Path != "" && image.config.SHA256 != "" {
+		select {
+		case o.opened <- image:
+		default: // its digest is about to be looked at anyway
+		}
+	}
 }
 
 // find returns the base ISO for a version and an architecture: the one configured for just that version, else one of the
@@ -145,6 +154,9 @@ func (o *osImages) find(version, arch string) (*isogen.Base, error) {
 func (o *osImages) correct(image *osImage) {
 	switch {
 	case image.state == imageBad && image.config.Path != "":
+		if info, err := os.Stat(image.config.Path); err == nil && image.wrong != nil && os.SameFile(info, image.wrong) && info.ModTime().Equal(image.wrong.ModTime()) {
+			return
+		}
 		o.openLocked(image, image.config.Path)
 	case image.state == imageReady && image.base.Intact() != nil:
 		if err := image.base.Close(); err != nil {
@@ -160,37 +172,80 @@ func minor(version string) string {
 	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
-// run fetches the ISOs that are configured by URL and not there yet, one after the other. A line that breaks is tried
-// again; a file that is the wrong one is not.
+// run fetches what is not there yet and looks at the digests of what is, until the context ends.
 func (o *osImages) run(ctx context.Context) error {
+	var fetching sync.WaitGroup
+	defer fetching.Wait()
+	fetching.Go(func() { o.fetchAll(ctx) })
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case image := <-o.opened:
+			o.verify(ctx, image)
+		}
+	}
+}
+
+// fetchAll fetches the ISOs that are configured by URL and not there yet, one after the other. A line that breaks is tried
+// again; a file that is the wrong one is not.
+func (o *osImages) fetchAll(ctx context.Context) {
 	for _, image := range o.images {
 		if image.config.URL == "" || image.state == imageReady {
 			continue
 		}
-		wait := firstRetry
-		for {
-			err := o.fetch(ctx, image)
-			if err == nil {
-				o.open(image, o.path(image.config))
-				break
-			}
-			wrong := errors.As(err, new(*wrongFileError))
-			if ctx.Err() != nil {
-				return nil
-			}
-			o.note(image, wrong, err)
-			if wrong {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-o.clock.After(wait):
-			}
-			wait = min(2*wait, lastRetry)
+		if !o.fetchAtLast(ctx, image) {
+			return
 		}
 	}
-	return nil
+}
+
+// fetchAtLast tries until the ISO is there or turns out to be the wrong one; it returns false when the context ends before.
+func (o *osImages) fetchAtLast(ctx context.Context, image *osImage) bool {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		err := o.fetch(ctx, image)
+		if err == nil {
+			o.open(image, o.path(image.config))
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		wrong := errors.As(err, new(*wrongFileError))
+		o.note(image, wrong, err)
+		if wrong {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-o.clock.After(wait):
+		}
+	}
+}
+
+// verify compares a file with the configured digest. It takes about a second a gigabyte, so the image is served meanwhile;
+// one that turns out to be another file is not served any more until it is replaced.
+func (o *osImages) verify(ctx context.Context, image *osImage) {
+	o.mu.Lock()
+	base := image.base
+	o.mu.Unlock()
+	if base == nil {
+		return
+	}
+	sum, err := base.SHA256(ctx)
+	if err != nil || strings.EqualFold(sum, image.config.SHA256) {
+		return // a file that was changed meanwhile is opened anew when it is asked for
+	}
+	info, err := os.Stat(base.Path())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil || image.base != base {
+		return
+	}
+	image.wrong, image.state = info, imageBad
+	image.message = fmt.Sprintf("%s has sha256 %s, configured is %s; correct sha256 under os_images, or put the right file there", base.Path(), sum, image.config.SHA256)
+	o.log.Error("An OS image is not the configured one.", "openshift_version", image.config.OpenshiftVersion, "path", base.Path(), "sha256", sum)
 }
 
 // note writes down why an image is not there.
@@ -335,6 +390,7 @@ type discoveryImages struct {
 
 type heldImage struct {
 	changed time.Time // of the infra-env
+	base    *isogen.Base
 	image   *image.Image
 }
 
@@ -344,26 +400,26 @@ func (d *discoveryImages) Image(ctx context.Context, id, _ string) (*image.Image
 	if err != nil {
 		return nil, api.Problem(err)
 	}
+	base, err := d.bases.find(env.OpenshiftVersion, env.CPUArchitecture)
+	if err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	held, ok := d.held[id]
 	d.mu.Unlock()
-	if ok && held.changed.Equal(*env.UpdatedAt) && held.image.Intact() == nil {
+	if ok && held.changed.Equal(*env.UpdatedAt) && held.base == base && held.image.Intact() == nil {
 		return held.image, nil
 	}
 	discovery, err := d.engine.Discovery(ctx, id)
 	if err != nil {
 		return nil, api.Problem(err)
 	}
-	base, err := d.bases.find(discovery.Version, discovery.Arch)
-	if err != nil {
-		return nil, err
-	}
 	full, err := base.Full(isogen.Payload{Ignition: discovery.Ignition})
 	if err != nil {
 		return nil, err
 	}
 	made := &image.Image{Image: full, Name: discovery.Name, Modified: discovery.Modified}
-	d.keep(id, &heldImage{changed: discovery.Modified, image: made})
+	d.keep(id, &heldImage{discovery.Modified, base, made})
 	return made, nil
 }
 

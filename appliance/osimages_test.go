@@ -65,7 +65,7 @@ func TestAnISOIsFetchedByURLAndKept(t *testing.T) {
 	images, _, _ := fetchedImages(t, 0, func(right string) string { return right })
 	_, err := images.find("4.20.8", "x86_64")
 	require.ErrorContains(t, err, "waiting")
-	require.NoError(t, images.run(t.Context()))
+	images.fetchAll(t.Context())
 	base, err := images.find("4.20.8", "x86_64")
 	require.NoError(t, err)
 	require.Positive(t, base.Size())
@@ -77,13 +77,13 @@ func TestAnISOIsFetchedByURLAndKept(t *testing.T) {
 
 func TestABrokenDownloadGoesOnWhereItEnded(t *testing.T) {
 	images, files, clock := fetchedImages(t, 1, func(right string) string { return right })
-	ended := make(chan error, 1)
-	go func() { ended <- images.run(t.Context()) }()
+	ended := make(chan struct{})
+	go func() { defer close(ended); images.fetchAll(t.Context()) }()
 	require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
 	require.Equal(t, "fetching", images.states()[0].State)
 	require.Contains(t, images.states()[0].Message, "after a failure")
 	clock.Advance(firstRetry)
-	require.NoError(t, <-ended)
+	<-ended
 	require.Equal(t, "ready", images.states()[0].State)
 	require.EqualValues(t, 1, files.ranges.Load(), "the second try asked for the rest only")
 }
@@ -91,7 +91,7 @@ func TestABrokenDownloadGoesOnWhereItEnded(t *testing.T) {
 func TestAnISOThatIsNotTheConfiguredOneIsRefusedAndNotKept(t *testing.T) {
 	other := sha256.Sum256([]byte("another file"))
 	images, _, _ := fetchedImages(t, 0, func(string) string { return hex.EncodeToString(other[:]) })
-	require.NoError(t, images.run(t.Context()))
+	images.fetchAll(t.Context())
 	state := images.states()[0]
 	require.Equal(t, "failed", state.State)
 	require.Contains(t, state.Message, "correct sha256 under os_images")
@@ -121,4 +121,27 @@ func TestABadISOIsSaidToBeBadAndHarmsNoOther(t *testing.T) {
 	require.NoError(t, err)
 	_, err = images.find("4.12.0", "x86_64")
 	require.ErrorContains(t, err, "there is no OS image for OpenShift 4.12.0 on x86_64; the configuration has")
+}
+
+func TestALocalISOThatIsNotTheConfiguredOneIsNotServedUntilItIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	path, right := filepath.Join(dir, "live.iso"), filepath.Join(dir, "right.iso")
+	_, err := simulate.WriteBaseISO(path, simulate.BaseISO{VolumeID: "rhcos-9.6.20250101-0"})
+	require.NoError(t, err)
+	sum, err := simulate.WriteBaseISO(right, simulate.BaseISO{})
+	require.NoError(t, err)
+	images := newOSImages([]OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: path, SHA256: sum}}, dir, slog.New(slog.DiscardHandler), clockwork.NewFakeClock())
+	t.Cleanup(func() { require.NoError(t, images.close()) })
+
+	images.verify(t.Context(), <-images.opened)
+	for range 2 {
+		_, err = images.find("4.20.8", "x86_64")
+		require.ErrorContains(t, err, "configured is "+sum+"; correct sha256 under os_images, or put the right file there")
+	}
+	require.NoError(t, os.Rename(right, path))
+	_, err = images.find("4.20.8", "x86_64")
+	require.NoError(t, err)
+	images.verify(t.Context(), <-images.opened)
+	_, err = images.find("4.20.8", "x86_64")
+	require.NoError(t, err)
 }

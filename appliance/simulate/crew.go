@@ -344,7 +344,7 @@ func (b *backoff) delay() time.Duration {
 // missingRetries is how often the installer asks again for what is refused with 404, 423 or 425.
 const missingRetries = 10
 
-// insist repeats a request as the installer does: without end while the appliance is not there or answers 5xx, 408 or 429, a few times on
+// insist repeats a request as the installer does: without end while the appliance is not there or answers 5xx (but 501), 408 or 429, a few times on
 // 404, 423 and 425, and not at all on other refusals.
 func (c *Crew) insist(ctx context.Context, request func() error) error {
 	waiting := installerBackoff()
@@ -355,7 +355,7 @@ func (c *Crew) insist(ctx context.Context, request func() error) error {
 			return errors.Join(err, context.Cause(ctx))
 		}
 		switch status := statusOf(err); {
-		case status == 0, status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
+		case status == 0, status >= 500 && status != http.StatusNotImplemented, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
 		case (status == http.StatusNotFound || status == http.StatusLocked || status == http.StatusTooEarly) && missing < missingRetries:
 			missing++
 		default:
