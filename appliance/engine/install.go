@@ -44,7 +44,7 @@ func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster
 		if err != nil {
 			return err
 		}
-		if err := c.fireCluster(row, onInstall, ""); err != nil {
+		if err := c.fireCluster(row, onInstall); err != nil {
 			return err
 		}
 		c.settleCluster(id)
@@ -74,7 +74,7 @@ func (e *Engine) endInstallation(ctx context.Context, id string, on trigger, nam
 		if err != nil {
 			return err
 		}
-		if err := c.fireCluster(row, on, ""); err != nil {
+		if err := c.fireCluster(row, on); err != nil {
 			return err
 		}
 		hosts, err := c.hostsOf(id)
@@ -378,7 +378,7 @@ func (e *Engine) CompleteInstallation(ctx context.Context, id string, success bo
 		if err != nil {
 			return err
 		}
-		if err := c.fireCluster(row, onCompletion, reason); err != nil {
+		if err := c.fireCluster(row, onCompletion); err != nil {
 			return err
 		}
 		if *row.API.Status == clusterInstalled {

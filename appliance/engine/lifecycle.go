@@ -195,7 +195,6 @@ type clusterSituation struct {
 	verdict validation.Verdict
 	failing string
 
-	hosts         int
 	notPrepared   string // the name of a host that can't be prepared, and why
 	allPrepared   bool
 	hostFailed    string // the name of a host that failed, and why
@@ -204,7 +203,6 @@ type clusterSituation struct {
 	allInstalled  bool
 	timedOut      bool // the present state's limit has passed
 	totalTimedOut bool
-	reason        string
 }
 
 type clusterRow struct {

@@ -42,7 +42,6 @@ type clusterRecord struct {
 	Completion  *completion    `json:"completion,omitempty"`
 	Installs    int            `json:"installs,omitempty"` // times Install was pressed
 	UISettings  string         `json:"ui_settings,omitempty"`
-	Overrides   map[string]int `json:"overrides,omitempty"`
 }
 
 // releaseRecord names what a cluster's release payload holds that hosts are told of.
@@ -86,15 +85,13 @@ type hostRecord struct {
 	ImagesError string      `json:"images_error,omitempty"`
 	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
 	DiskError   string      `json:"disk_error,omitempty"`
-	TokenSet    bool        `json:"token_set,omitempty"`
 }
 
 // payloadRecord remembers a resolved release payload, so that hosts can boot while the registry is away.
 type payloadRecord struct {
-	Image      string            `json:"image"`
-	Digest     string            `json:"digest"`
-	Version    string            `json:"version"`
-	Arch       string            `json:"arch"`
-	Images     map[string]string `json:"images"`
-	ResolvedAt time.Time         `json:"resolved_at"`
+	Image   string            `json:"image"`
+	Digest  string            `json:"digest"`
+	Version string            `json:"version"`
+	Arch    string            `json:"arch"`
+	Images  map[string]string `json:"images"`
 }

@@ -32,27 +32,27 @@ func (c *change) refreshCluster(id string) error {
 	if err != nil {
 		return err
 	}
-	crew := &crew{row: row, records: records}
+	w := &roster{row: row, records: records}
 	for _, h := range records {
 		host, err := c.inventoryHost(h)
 		if err != nil {
 			return err
 		}
-		crew.hosts = append(crew.hosts, host)
+		w.hosts = append(w.hosts, host)
 		c.touchedHosts = append(c.touchedHosts, hostKey(h)) // what one host reports is in the instructions of the others
 	}
-	if err := c.derive(crew); err != nil {
+	if err := c.derive(w); err != nil {
 		return err
 	}
 	for range settleRounds {
-		hostMoved, err := c.refreshHosts(crew)
+		hostMoved, err := c.refreshHosts(w)
 		if err != nil {
 			return err
 		}
 		if hostMoved {
-			crew.report = nil
+			w.report = nil
 		}
-		clusterMoved, err := c.refreshState(crew)
+		clusterMoved, err := c.refreshState(w)
 		if err != nil {
 			return err
 		}
@@ -63,8 +63,8 @@ func (c *change) refreshCluster(id string) error {
 	return nil
 }
 
-// crew is a cluster with its hosts, as the rules look at them.
-type crew struct {
+// roster is a cluster with its hosts, as the rules look at them.
+type roster struct {
 	row        *clusterRecord
 	records    []*hostRecord
 	hosts      []*inventory.Host // at the index of their records
@@ -73,13 +73,13 @@ type crew struct {
 	report     *validation.Report // of the cluster; it holds until a host moves
 }
 
-func (w *crew) installing() bool {
+func (w *roster) installing() bool {
 	return slices.Contains([]string{clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *w.row.API.Status)
 }
 
 // derive fills in what the API shows of a cluster and nobody enters: groups of connected hosts, host networks, machine
 // networks that follow from the VIPs, and the roles that hosts will have.
-func (c *change) derive(w *crew) error {
+func (c *change) derive(w *roster) error {
 	api := &w.row.API
 	if w.installing() {
 		return nil
@@ -135,7 +135,7 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 }
 
 // refreshHosts validates the hosts of a cluster and moves those whose lifecycle says so.
-func (c *change) refreshHosts(w *crew) (moved bool, err error) {
+func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 	for i, h := range w.records {
 		var report *validation.Report
 		if validated(*h.API.Status) {
@@ -158,7 +158,7 @@ func validated(status string) bool {
 	return slices.Contains(undecided, status) || slices.Contains(undecidedUnbound, status) || slices.Contains([]string{preparing, preparingFailed, prepared, binding, unbinding}, status)
 }
 
-func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *crew) (*validation.Report, error) {
+func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *roster) (*validation.Report, error) {
 	input := validation.HostInput{
 		Host: host, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
 	}
@@ -316,9 +316,9 @@ func (c *change) refreshUnbound(key string) error {
 }
 
 // refreshState validates a cluster and moves it when its lifecycle says so.
-func (c *change) refreshState(w *crew) (bool, error) {
+func (c *change) refreshState(w *roster) (bool, error) {
 	row := w.row
-	s := clusterSituation{cluster: row, now: c.now, hosts: len(w.records), verdict: validation.Ready}
+	s := clusterSituation{cluster: row, now: c.now, verdict: validation.Ready}
 	if slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status) {
 		if w.report == nil {
 			if err := c.validateCluster(w); err != nil {
@@ -337,7 +337,7 @@ func (c *change) refreshState(w *crew) (bool, error) {
 	return c.moveCluster(row, onRefresh, s)
 }
 
-func (c *change) validateCluster(w *crew) error {
+func (c *change) validateCluster(w *roster) error {
 	row := w.row
 	w.report = validation.Cluster(validation.ClusterInput{
 		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
@@ -356,7 +356,7 @@ func (c *change) validateCluster(w *crew) error {
 }
 
 // countHosts sums up the hosts' states for the cluster table.
-func (c *change) countHosts(s *clusterSituation, w *crew) {
+func (c *change) countHosts(s *clusterSituation, w *roster) {
 	s.allPrepared, s.allInstalled, s.enoughUp = len(w.records) > 0, len(w.records) > 0, len(w.records) > 0
 	for i, h := range w.records {
 		status := *h.API.Status
@@ -380,8 +380,8 @@ func (c *change) countHosts(s *clusterSituation, w *crew) {
 	}
 }
 
-func (c *change) fireCluster(row *clusterRecord, on trigger, reason string) error {
-	_, err := c.moveCluster(row, on, clusterSituation{cluster: row, now: c.now, reason: reason})
+func (c *change) fireCluster(row *clusterRecord, on trigger) error {
+	_, err := c.moveCluster(row, on, clusterSituation{cluster: row, now: c.now})
 	return err
 }
 
