@@ -104,7 +104,7 @@ func (a *Appliance) newServer() error {
 		RouteBodyLimits: map[string]int64{api.LogsRoute: int64(a.config.Limits.LogUploadBytes)},
 	})
 	service := &api.Service{
-		Engine: a.engine, LogUploadBytes: int64(a.config.Limits.LogUploadBytes), ManifestBytes: int64(a.config.Limits.ManifestBytes),
+		Engine: a.engine, ManifestBytes: int64(a.config.Limits.ManifestBytes),
 		Versions: map[string]string{"landfall": a.version},
 	}
 	a.discovery = &discoveryImages{engine: a.engine, bases: a.images, digests: newDigests(), held: make(map[string]*heldImage)}

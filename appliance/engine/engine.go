@@ -161,6 +161,8 @@ func New(options Options) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before the wait: a failure of one ends the other
 	group.Go(func() { e.watchDeadlines(ctx) })
 	return e.runPreparations(ctx)
 }

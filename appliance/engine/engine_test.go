@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,23 @@ func TestAStageDoesNotRunOutWhileTheApplianceIsOff(t *testing.T) {
 	h.require(inProgress)
 	b.pass(2*time.Minute, h)
 	h.require(failed)
+}
+
+func TestLogsOfAHostThatTheClusterDoesNotHaveAreNotKept(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, h := b.installing()
+	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
+	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), NotFound, "has no host "+unknown)
+	names, err := b.FileNames(cluster, "logs/")
+	require.NoError(t, err)
+	require.Empty(t, names)
+
+	known := h.require(installing)
+	require.NoError(t, b.HostLogs(t.Context(), cluster, known.ID.String(), strings.NewReader("logs")))
+	names, err = b.FileNames(cluster, "logs/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"logs/" + known.ID.String() + ".tar.gz"}, names)
+	require.False(t, time.Time(h.require(installing).LogsCollectedAt).IsZero())
 }
 
 func TestCancellingAPreparationEndsItsRun(t *testing.T) {

@@ -1,11 +1,10 @@
 package engine
 
 import (
+	"container/list"
 	"encoding/json"
 	"errors"
 	"sync"
-
-	"container/list"
 
 	"landfall/appliance/engine/inventory"
 	"landfall/store"

@@ -58,20 +58,6 @@ func (c *change) removeFilesIf(id string, chosen func(name string) bool) error {
 	return err
 }
 
-// PutFile keeps a file of a cluster that came from outside: logs and manifests, under a folder.
-func (e *Engine) PutFile(ctx context.Context, id, name string, content io.Reader) error {
-	staged, err := e.DB.Stage(ctx, content)
-	if err != nil {
-		return err
-	}
-	return e.update(ctx, func(c *change) error {
-		if _, err := c.cluster(id); err != nil {
-			return err
-		}
-		return installerFiles.Put(c.tx, id+"/"+name, staged, c.now)
-	})
-}
-
 // FileNames lists a cluster's files below a folder, such as "logs/".
 func (e *Engine) FileNames(id, folder string) ([]string, error) {
 	if _, err := e.clusterRow(id); err != nil {

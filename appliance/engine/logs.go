@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -9,12 +10,17 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// HostLogs keeps the logs of a host and notes when they were collected.
+// HostLogs keeps the logs of a host and notes when they were collected. Those of a host that the cluster does not have are
+// refused with kind NotFound and not kept.
 func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
-	if err := e.PutFile(ctx, clusterID, "logs/"+hostID+".tar.gz", content); err != nil {
+	staged, err := e.DB.Stage(ctx, content)
+	if err != nil {
 		return err
 	}
 	return e.update(ctx, func(c *change) error {
+		if _, err := c.cluster(clusterID); err != nil {
+			return err
+		}
 		hosts, err := c.hostsOf(clusterID)
 		if err != nil {
 			return err
@@ -25,15 +31,19 @@ func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content
 			}
 			h.API.LogsCollectedAt, h.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
 			c.saveHost(h)
-			return c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.", c.hostName(h))
+			return errors.Join(
+				installerFiles.Put(c.tx, clusterID+"/"+logFile(hostID), staged, c.now),
+				c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.", c.hostName(h)),
+			)
 		}
 		return notFound("Cluster %s has no host %s.", clusterID, hostID)
 	})
 }
 
-// ControllerLogs keeps the logs of the controller in the cluster.
+// ControllerLogs keeps the logs of the controller in the cluster and notes when they were collected.
 func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
-	if err := e.PutFile(ctx, id, "logs/controller.tar.gz", content); err != nil {
+	staged, err := e.DB.Stage(ctx, content)
+	if err != nil {
 		return err
 	}
 	return e.update(ctx, func(c *change) error {
@@ -43,9 +53,15 @@ func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reade
 		}
 		row.API.ControllerLogsCollectedAt, row.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
 		c.saveCluster(row)
-		return c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo, "Cluster %s: the controller's logs were collected.", row.API.Name)
+		return errors.Join(
+			installerFiles.Put(c.tx, id+"/"+logFile("controller"), staged, c.now),
+			c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo, "Cluster %s: the controller's logs were collected.", row.API.Name),
+		)
 	})
 }
+
+// logFile names the logs of a host, or of the controller, among the files of a cluster.
+func logFile(of string) string { return "logs/" + of + ".tar.gz" }
 
 // LogsProgress notes how far a collection of logs is; an empty host id means the controller's.
 func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string, state models.LogsState) error {

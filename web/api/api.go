@@ -15,8 +15,8 @@ import (
 // Service answers the operations of the API from an engine.
 type Service struct {
 	Engine *engine.Engine
-	// LogUploadBytes and ManifestBytes bound what hosts and people upload.
-	LogUploadBytes, ManifestBytes int64
+	// ManifestBytes bounds a manifest that people add. What hosts upload is bounded by the server: see LogsRoute.
+	ManifestBytes int64
 	// Versions names the appliance's parts for /v2/component-versions.
 	Versions map[string]string
 }
