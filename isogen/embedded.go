@@ -30,10 +30,21 @@ const (
 	maxXZDict   = 64 << 20 // what xz -9 uses
 )
 
+// Embedding is what is embedded in an ISO, beside what it was published with.
+type Embedding struct {
+	Payload
+	Area                   EmbedArea // where the payload was found
+	Packed                 int64     // bytes that it takes there
+	Relocated              bool      // whether it lies at the image's end because it is larger than the area was
+	Maker                  string    // who packed it, as far as its form tells: "Landfall", "coreos-installer", …; else ""
+	KernelArguments        string    // the command line in the areas; "" if there are none
+	DefaultKernelArguments string    // the command line as published
+}
+
 // Embedded reads back what is embedded in an ISO of size bytes, whoever made it: any number of cpio
 // archives, each plain or compressed by gzip, xz or zstd, with zero bytes between and after them. The last copy of
-// a path wins, as it does in the kernel. It returns ErrNoPayload if there is nothing.
-func Embedded(r io.ReaderAt, size int64) (*Payload, error) {
+// a path wins, as it does in the kernel. If there is no payload it returns ErrNoPayload, and still what else it found.
+func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("the ISO cannot be read: %w", err)
@@ -53,7 +64,11 @@ func Embedded(r io.ReaderAt, size int64) (*Payload, error) {
 	if err != nil && !errors.Is(err, ErrNoPayload) {
 		return nil, fmt.Errorf("the embed area of the ISO %s is damaged: %w", v.ID, err)
 	}
-	return p, err
+	e := &Embedding{Area: EmbedArea{Offset: a.offset, Length: a.length}}
+	if p != nil {
+		e.Payload = *p
+	}
+	return e, err
 }
 
 // unpack reads everything that is in an embed area.

@@ -43,32 +43,44 @@ func overlay(size int64, patches []extent) []extent {
 // Image is a discovery image. It holds its own bytes only and may be read by any number of readers
 // at once; it never changes.
 type Image struct {
-	base    *Base
-	extents []extent
-	size    int64
-	etag    string
-	sum     *digest
+	base     *Base // nil if no extent is a range of one
+	extents  []extent
+	segments []Segment
+	size     int64
+	etag     string
+	sum      *digest
 }
 
-// Full returns the image that boots from the base alone with the payload embedded. What was
-// embedded before is replaced. The error is a *TooLargeError if the payload does not fit in the
-// base's embed area.
-func (b *Base) Full(p Payload) (*Image, error) {
+// MaxPayload is how large a payload may be when it is packed, bytes.
+const MaxPayload = 64 << 20
+
+// Full returns the image that boots from the base alone with the payload embedded and the kernel
+// arguments edited. What was embedded before is replaced. The error is a *TooLargeError if the
+// payload has no room, and a *KernelArgumentError if the arguments have none or are wrong.
+func (b *Base) Full(p Payload, args ...KernelArgument) (*Image, error) {
+	if err := b.CheckKernelArguments(args...); err != nil {
+		return nil, err
+	}
 	packed, err := p.pack()
 	if err != nil {
 		return nil, err
 	}
 	if size := int64(len(packed)); size > b.area.length {
-		return nil, &TooLargeError{Packed: size, Area: b.area.length}
+		return nil, &TooLargeError{Packed: size, Limit: b.area.length}
 	}
-	return b.image([]extent{{start: b.area.offset, length: b.area.length, data: packed}}), nil
+	layout := overlay(b.size, []extent{{start: b.area.offset, length: b.area.length, data: packed}})
+	return newImage(b, layout, []Segment{{Name: "image", End: b.size}}), nil
 }
 
-func (b *Base) image(patches []extent) *Image {
-	i := &Image{base: b, extents: overlay(b.size, patches), sum: newDigest()}
+// newImage makes an image of extents that follow each other from byte 0. base may be nil if none
+// of them is a range of it.
+func newImage(base *Base, layout []extent, segments []Segment) *Image {
+	i := &Image{base: base, extents: layout, segments: segments, sum: newDigest()}
 	i.size = i.extents[len(i.extents)-1].end()
 	h := sha256.New()
-	fmt.Fprintf(h, "base %s\n", b.identity)
+	if base != nil {
+		fmt.Fprintf(h, "base %s\n", base.identity)
+	}
 	for _, e := range i.extents {
 		fmt.Fprintf(h, "%d %d %t %d %x\n", e.start, e.length, e.base, e.from, sha256.Sum256(e.data))
 	}
@@ -90,12 +102,17 @@ func (i *Image) SHA256(ctx context.Context) (string, error) {
 }
 
 // Intact returns a *BaseError if the base was changed since it was opened; readers then return it too.
-func (i *Image) Intact() error { return i.base.Intact() }
+func (i *Image) Intact() error {
+	if i.base == nil {
+		return nil
+	}
+	return i.base.Intact()
+}
 
 // NewReader returns a reader with a position of its own, at the start. It needs closing.
 // If the base was changed since it was opened, every read returns a *BaseError: a mixture of two
 // files must never reach a host.
-func (i *Image) NewReader() *Reader { return &Reader{image: i, err: i.base.Intact()} }
+func (i *Image) NewReader() *Reader { return &Reader{image: i, err: i.Intact()} }
 
 // at returns the extent that holds a position inside the image.
 func (i *Image) at(pos int64) extent {

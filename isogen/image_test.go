@@ -112,7 +112,7 @@ func TestPayloadLargerThanTheArea(t *testing.T) {
 	_, err = base.Full(isogen.Payload{Ignition: noise})
 	var large *isogen.TooLargeError
 	require.ErrorAs(t, err, &large)
-	require.EqualValues(t, 4096, large.Area)
+	require.EqualValues(t, 4096, large.Limit)
 	require.Greater(t, large.Packed, int64(5000))
 	require.ErrorContains(t, err, "the base ISO's embed area has 4096: shorten")
 

@@ -29,14 +29,14 @@ type File struct {
 	Data []byte
 }
 
-// TooLargeError says that a payload does not fit in the embed area of the base.
+// TooLargeError says that a payload has no room in an image.
 type TooLargeError struct {
 	Packed int64 // bytes after compression
-	Area   int64 // bytes that the embed area has
+	Limit  int64 // bytes that there is room for
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, the base ISO's embed area has %d: shorten the ignition override, the CA bundle or the static network configuration", e.Packed, e.Area)
+	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, the base ISO's embed area has %d: shorten the ignition override, the CA bundle or the static network configuration", e.Packed, e.Limit)
 }
 
 // pack makes the archive that the kernel unpacks: a newc cpio (Linux

@@ -259,7 +259,7 @@ func TestFailuresAreToldInTheAPIsShape(t *testing.T) {
 	response, body = do(t, server, http.MethodGet, "/byid/nobody/4.19/x86_64/full.iso.sha256")
 	requireProblem(t, response, body, http.StatusNotFound, "no infra-env nobody")
 
-	server = serve(t, &source{err: &isogen.TooLargeError{Packed: 300000, Area: 262144}})
+	server = serve(t, &source{err: &isogen.TooLargeError{Packed: 300000, Limit: 262144}})
 	response, body = do(t, server, http.MethodGet, path)
 	requireProblem(t, response, body, http.StatusConflict, "take 300000 bytes compressed")
 }
