@@ -74,22 +74,19 @@ func (b *bench) engineOver(db *store.DB, hits *rowHits) *Engine {
 // watch has the engine's tables tell which of their rows are taken: a row is when its condition is asked and holds.
 func (r *rowHits) watch(e *Engine) {
 	if r.host == nil {
-		r.host, r.cluster = make([]atomic.Int64, len(e.hostRows)), make([]atomic.Int64, len(e.rows))
+		r.host, r.cluster = make([]atomic.Int64, len(e.hosts.rows)), make([]atomic.Int64, len(e.clusters.rows))
 	}
-	for i, row := range e.hostRows {
-		e.hostRows[i].when = func(s hostSituation) bool {
-			holds := row.when == nil || row.when(s)
+	countRows(e.hosts, r.host)
+	countRows(e.clusters, r.cluster)
+}
+
+func countRows[S any](l *life[S], hits []atomic.Int64) {
+	for i := range l.rows {
+		when := l.rows[i].when
+		l.rows[i].when = func(s S) bool {
+			holds := when == nil || when(s)
 			if holds {
-				r.host[i].Add(1)
-			}
-			return holds
-		}
-	}
-	for i, row := range e.rows {
-		e.rows[i].when = func(s clusterSituation) bool {
-			holds := row.when == nil || row.when(s)
-			if holds {
-				r.cluster[i].Add(1)
+				hits[i].Add(1)
 			}
 			return holds
 		}

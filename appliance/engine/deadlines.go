@@ -27,13 +27,13 @@ func clusterDeadline(id string) string { return "cluster/" + id }
 // silenceMatters tells whether a host in this state is expected to poll.
 func silenceMatters(h *hostRecord) bool {
 	status := *h.API.Status
-	if slices.Contains([]string{disconnected, disconnectedUnbound}, status) {
+	if slices.Contains([]string{disconnected, disconnectedUnbound, binding}, status) {
 		return false
 	}
 	if validated(status) {
 		return true
 	}
-	return slices.Contains([]string{installing, inProgress}, status) && !slices.Contains(stagesAfterReboot, h.API.Progress.CurrentStage)
+	return slices.Contains([]string{installing, inProgress}, status) && !h.API.ConnectionTimedOut && !afterReboot(h.API.Progress.CurrentStage)
 }
 
 // since is when a limit began to run: at the recorded time, but never before this process, or this machine after it slept,
@@ -45,17 +45,59 @@ func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	return time.Time(recorded)
 }
 
-// stageLimit is when a host has been too long in its preparation or stage.
-func (e *Engine) stageLimit(h *hostRecord) (time.Time, bool) {
+// hostLimit is when a host has been too long in its state or stage, and how long it may be there; the zero time when nothing
+// limits it.
+func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
+	began, limit := h.API.StatusUpdatedAt, time.Duration(0)
 	switch *h.API.Status {
 	case preparing:
-		return e.since(h.API.StatusUpdatedAt).Add(e.Timeouts.HostPreparing), true
+		limit = c.e.Timeouts.HostPreparing
 	case installing:
-		return e.since(h.API.StageUpdatedAt).Add(e.Timeouts.stage(string(models.HostStageStartingInstallation))), true
+		limit = c.e.Timeouts.HostStarting
 	case inProgress:
-		return e.since(h.API.StageUpdatedAt).Add(e.Timeouts.stage(string(h.API.Progress.CurrentStage))), true
+		if h.API.Progress.StageTimedOut && h.API.Progress.CurrentStage != models.HostStageRebooting {
+			return time.Time{}, 0 // told already, and not to be ended
+		}
+		began, limit = h.API.StageUpdatedAt, c.e.Timeouts.stage(h.API.Progress.CurrentStage, c.singleNode(h))
+	case pendingUserAction:
+		limit = c.e.Timeouts.UserAction
+	case resetting:
+		limit = c.e.Timeouts.Resetting
+	case reclaiming, reclaimRebooting:
+		limit = c.e.Timeouts.Reclaiming
+	case failed, cancelled:
+		began, limit = logsLimit(h.API.LogsInfo, h.API.StatusUpdatedAt, h.API.LogsStartedAt, h.API.LogsCollectedAt,
+			c.e.Timeouts.HostLogsPending, c.e.Timeouts.HostLogs, c.e.Timeouts.HostLogsPending)
 	}
-	return time.Time{}, false
+	if limit == 0 {
+		return time.Time{}, 0
+	}
+	return c.e.since(began).Add(limit), limit
+}
+
+// singleNode tells whether a host is the whole of its cluster.
+func (c *change) singleNode(h *hostRecord) bool {
+	if h.API.ClusterID == nil || h.API.Progress.CurrentStage != models.HostStageRebooting {
+		return false
+	}
+	row, err := c.cluster(h.API.ClusterID.String())
+	return err == nil && row.API.ControlPlaneCount == 1
+}
+
+// logsLimit is from when and for how long logs are waited for after an installation has ended: until they are announced, then
+// until each part comes. It is zero when there is nothing more to wait for.
+func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTime, pending, whole, part time.Duration) (strfmt.DateTime, time.Duration) {
+	switch {
+	case state == models.LogsStateEmpty && time.Time(announced).IsZero():
+		return ended, pending
+	case state == models.LogsStateRequested && time.Time(collected).IsZero():
+		return announced, whole
+	case state == models.LogsStateRequested:
+		return collected, whole
+	case state == models.LogsStateCollecting:
+		return collected, part
+	}
+	return strfmt.DateTime{}, 0
 }
 
 // setHostDeadline writes when the host is to be looked at next if nothing happens to it.
@@ -64,13 +106,11 @@ func (c *change) setHostDeadline(key string, h *hostRecord) error {
 	if silenceMatters(h) {
 		next = c.e.presence.lastSeen(key, time.Time(h.API.CheckedInAt)).Add(c.e.Timeouts.HostDisconnected)
 	}
-	if limit, ok := c.e.stageLimit(h); ok {
-		next = earlier(next, limit)
+	limit, _ := c.hostLimit(h)
+	if *h.API.Status == pendingUserAction && !c.now.Before(limit) {
+		limit = time.Time{} // the cluster needs the host; what happens to the others decides
 	}
-	if *h.API.Status == pendingUserAction {
-		next = earlier(next, h.BootOrderBy)
-	}
-	return c.setDeadline(hostDeadline(key), next)
+	return c.setDeadline(hostDeadline(key), earlier(next, limit))
 }
 
 // clusterLimit is when a cluster has been too long in its state.
@@ -80,17 +120,48 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	case clusterPreparing:
 		return since.Add(e.Timeouts.ClusterPreparing), true
 	case clusterFinalizing:
-		return since.Add(e.Timeouts.Finalizing), true
+		return since.Add(e.Timeouts.Finalizing), !e.Timeouts.WarnOnly
+	case clusterFailed, clusterCancelled:
+		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt,
+			e.Timeouts.ClusterLogsPending, e.Timeouts.ClusterLogs, e.Timeouts.ClusterLogs)
+		if limit != 0 {
+			return e.since(began).Add(limit), true
+		}
 	}
 	return time.Time{}, false
 }
 
-func (c *change) setClusterDeadline(id string, row *clusterRecord) error {
-	next, _ := c.e.clusterLimit(row)
-	if slices.Contains([]string{clusterInstalling, clusterUserAction, clusterFinalizing}, *row.API.Status) {
-		next = earlier(next, time.Time(row.API.InstallStartedAt).Add(c.e.Timeouts.Installation))
+// finalizingLimit is when the controller in the cluster has been too long at its stage, and how long it may be there; the
+// zero time when nothing limits it.
+func (e *Engine) finalizingLimit(row *clusterRecord) (time.Time, time.Duration) {
+	progress := row.API.Progress
+	if *row.API.Status != clusterFinalizing || progress.FinalizingStage == "" || progress.FinalizingStageTimedOut {
+		return time.Time{}, 0
 	}
-	return c.setDeadline(clusterDeadline(id), next)
+	limit := e.Timeouts.finalizingStage(progress.FinalizingStage, row.API.MonitoredOperators)
+	began := progress.FinalizingStageStartedAt
+	if entered := row.API.StatusUpdatedAt; time.Time(entered).After(time.Time(began)) {
+		began = entered // the time in which a person was waited for does not count
+	}
+	return e.since(began).Add(limit), limit
+}
+
+func (c *change) setClusterDeadline(id string, row *clusterRecord) error {
+	return c.setDeadline(clusterDeadline(id), c.e.nextForCluster(row))
+}
+
+// nextForCluster is when a cluster is to be looked at next if nothing happens to it, zero for never.
+func (e *Engine) nextForCluster(row *clusterRecord) time.Time {
+	next, limited := e.clusterLimit(row)
+	if !limited {
+		next = time.Time{}
+	}
+	stage, _ := e.finalizingLimit(row)
+	next = earlier(next, stage)
+	if slices.Contains(clusterRunning, *row.API.Status) {
+		next = earlier(next, time.Time(row.API.InstallStartedAt).Add(e.Timeouts.Installation))
+	}
+	return next
 }
 
 func (c *change) setDeadline(key string, at time.Time) error {
@@ -187,7 +258,10 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 			return err
 		}
 		c.settleCluster(key)
-		return c.setClusterDeadlineAfter(key, row)
+		if next := c.e.nextForCluster(row); next.After(c.now) {
+			return c.setDeadline(deadline.Key, next)
+		}
+		return c.setDeadline(deadline.Key, c.now.Add(time.Minute))
 	}
 	h, err := c.host(key)
 	if KindOf(err) == NotFound {
@@ -196,21 +270,17 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 	if err != nil {
 		return err
 	}
-	limit, limited := c.e.stageLimit(h)
-	if c.connected(h) && !(limited && !c.now.Before(limit)) && *h.API.Status != pendingUserAction {
+	limit, _ := c.hostLimit(h)
+	late := !limit.IsZero() && !c.now.Before(limit)
+	if (c.connected(h) || !silenceMatters(h)) && !late {
 		return c.setHostDeadline(key, h)
 	}
 	// The change that follows sets the next deadline; should nothing follow, the host is looked at again later.
 	c.settleLater(h)
-	return c.setDeadline(deadline.Key, c.now.Add(time.Minute))
-}
-
-// setClusterDeadlineAfter keeps a cluster whose deadline passed without effect from being looked at again at once.
-func (c *change) setClusterDeadlineAfter(id string, row *clusterRecord) error {
-	if limit, ok := c.e.clusterLimit(row); ok && limit.After(c.now) {
-		return c.setDeadline(clusterDeadline(id), limit)
+	if *h.API.Status == pendingUserAction {
+		return c.setHostDeadline(key, h)
 	}
-	return c.setDeadline(clusterDeadline(id), c.now.Add(time.Minute))
+	return c.setDeadline(deadline.Key, c.now.Add(time.Minute))
 }
 
 // seen notes that a host was heard.

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
@@ -57,49 +56,6 @@ type ReleaseImage struct {
 	SupportLevel     string // production, beta, maintenance
 }
 
-// Timeouts are the limits that the engine sets to hosts and installations.
-type Timeouts struct {
-	HostDisconnected time.Duration // without a poll, before a host counts as disconnected
-	HostPreparing    time.Duration
-	ClusterPreparing time.Duration
-	Installation     time.Duration
-	Finalizing       time.Duration
-	UserAction       time.Duration // waiting for a person to correct the boot order
-	Stages           map[string]time.Duration
-}
-
-// DefaultTimeouts returns the limits of the Assisted Installer's own service.
-func DefaultTimeouts() Timeouts {
-	return Timeouts{
-		HostDisconnected: 3 * time.Minute,
-		HostPreparing:    8 * time.Minute,
-		ClusterPreparing: 10 * time.Minute,
-		Installation:     24 * time.Hour,
-		Finalizing:       5 * time.Hour,
-		UserAction:       time.Hour,
-		Stages: map[string]time.Duration{
-			"Starting installation":         30 * time.Minute,
-			"Waiting for control plane":     time.Hour,
-			"Waiting for controller":        time.Hour,
-			"Waiting for bootkube":          time.Hour,
-			"Installing":                    time.Hour,
-			"Joined":                        time.Hour,
-			"Writing image to disk":         30 * time.Minute,
-			"Copying registry data to disk": 90 * time.Minute,
-			"Rebooting":                     40 * time.Minute,
-			"Configuring":                   time.Hour,
-			"Waiting for ignition":          24 * time.Hour,
-		},
-	}
-}
-
-func (t Timeouts) stage(name string) time.Duration {
-	if d, ok := t.Stages[name]; ok {
-		return d
-	}
-	return time.Hour
-}
-
 // Options is what an engine needs to run.
 type Options struct {
 	DB           *store.DB
@@ -122,8 +78,8 @@ type Engine struct {
 	presence *presence
 	parsed   *parsedFacts
 	replies  keyedLocks
-	hostRows []hostRow
-	rows     []clusterRow
+	hosts    *life[hostSituation]
+	clusters *life[clusterSituation]
 	alarm    chan struct{} // a deadline was set that may be earlier than the one waited for
 	work     chan struct{} // the set of clusters to prepare changed
 }
@@ -142,15 +98,13 @@ func New(options Options) (*Engine, error) {
 	if options.Requirements == nil {
 		options.Requirements = validation.DefaultRequirements
 	}
-	if options.Timeouts.HostDisconnected == 0 {
-		options.Timeouts = DefaultTimeouts()
-	}
+	options.Timeouts = options.Timeouts.orDefaults()
 	return &Engine{
 		Options:  options,
 		presence: newPresence(options.Clock.Now()),
 		parsed:   newParsedFacts(parsedFactsLimit),
-		hostRows: hostTable(),
-		rows:     clusterTable(),
+		hosts:    hostLife(),
+		clusters: clusterLife(),
 		alarm:    make(chan struct{}, 1),
 		work:     make(chan struct{}, 1),
 	}, nil

@@ -58,6 +58,8 @@ const (
 	eventLogsUploaded           = "cluster_logs_uploaded"
 	eventHostLogsUploaded       = "host_logs_uploaded"
 	eventMediaDisconnected      = "host_media_disconnected"
+	eventStageTimedOut          = "host_stage_timed_out"
+	eventFinalizingTimedOut     = "finalizing_stage_timed_out"
 )
 
 // emit writes an event within the change and a line of the log after it.

@@ -217,9 +217,6 @@ func (c *change) enterInstalling(row *clusterRecord) error {
 	return nil
 }
 
-// stageCopyingRegistry is newer than the list of stages that the models of the API have.
-const stageCopyingRegistry models.HostStage = "Copying registry data to disk"
-
 // stagesOf lists the stages that a host's installation goes through, by its role.
 func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
 	head := []models.HostStage{models.HostStageStartingInstallation, models.HostStageInstalling}

@@ -80,8 +80,7 @@ type infraEnvRecord struct {
 // change by themselves: see facts.go and verdicts.go.
 type hostRecord struct {
 	API         models.Host `json:"api"`
-	BootOrderBy time.Time   `json:"boot_order_by,omitzero"` // end of patience while a person must correct the boot order
-	ImagesOK    bool        `json:"images_ok,omitempty"`    // all images were pulled in this preparation
+	ImagesOK    bool        `json:"images_ok,omitempty"` // all images were pulled in this preparation
 	ImagesError string      `json:"images_error,omitempty"`
 	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
 	DiskError   string      `json:"disk_error,omitempty"`

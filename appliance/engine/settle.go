@@ -144,7 +144,9 @@ func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 				return moved, err
 			}
 		}
-		did, err := c.moveHost(h, onRefresh, c.situation(h, &w.row.API, report))
+		s := c.situation(h, &w.row.API, report)
+		s.expendable = func() bool { return enough(&w.row.API, w.records, installed) }
+		did, err := c.moveHost(h, onRefresh, s)
 		if err != nil {
 			return moved, err
 		}
@@ -191,7 +193,7 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *roster) (*
 
 // situation gathers what the host table looks at.
 func (c *change) situation(h *hostRecord, cluster *models.Cluster, report *validation.Report) hostSituation {
-	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: validation.Ready}
+	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: validation.Ready, warnOnly: c.e.Timeouts.WarnOnly}
 	if h.API.Progress != nil {
 		s.stage = h.API.Progress.CurrentStage
 	}
@@ -201,8 +203,8 @@ func (c *change) situation(h *hostRecord, cluster *models.Cluster, report *valid
 	if report != nil {
 		s.verdict, s.failing = report.Verdict(), messages(report.Blocking())
 	}
-	if limit, ok := c.e.stageLimit(h); ok {
-		s.stageTimedOut = !c.now.Before(limit)
+	if at, limit := c.hostLimit(h); !at.IsZero() {
+		s.timedOut, s.limit = !c.now.Before(at), limit
 	}
 	return s
 }
@@ -234,29 +236,37 @@ func (c *change) fireHost(h *hostRecord, on trigger, reason string) (bool, error
 
 func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, error) {
 	from := *h.API.Status
-	for _, row := range c.e.hostRows {
-		if row.on != on || !slices.Contains(row.from, from) || row.when != nil && !row.when(s) {
-			continue
-		}
-		if row.to == same {
+	row := c.e.hosts.next(on, from, s)
+	if row == nil {
+		if on == onRefresh {
 			return false, nil
 		}
-		info := row.info(s)
-		if row.to == from && info == *h.API.StatusInfo {
-			return false, nil
-		}
-		name := c.hostName(h)
-		c.enterHostState(h, row.to, info)
-		c.saveHost(h)
-		if row.to == from || from == initial { // a new host has an event of its own
-			return row.to != from, nil
-		}
-		return true, c.hostEvent(h, eventHostStatus, severityOf(row.to), "Host %s: %s -> %s. %s", name, from, row.to, info)
+		return false, conflict("Host %s is %s, where %s is not possible.", c.hostName(h), from, on)
 	}
-	if on == onRefresh {
+	to, info := row.to, *h.API.StatusInfo
+	if to == same {
+		to = from
+	}
+	if row.info != nil {
+		info = row.info(s)
+	}
+	marked := row.mark != nil && row.mark(s)
+	if to == from && !marked && (row.to == same || info == *h.API.StatusInfo) {
 		return false, nil
 	}
-	return false, conflict("Host %s is %s, where %s is not possible.", c.hostName(h), from, on)
+	name := c.hostName(h)
+	c.enterHostState(h, to, info)
+	c.saveHost(h)
+	if to == from {
+		if marked && row.event != "" {
+			return false, c.hostEvent(h, row.event, models.EventSeverityWarning, "Host %s: %s", name, info)
+		}
+		return false, nil
+	}
+	if from == initial { // a new host has an event of its own
+		return true, nil
+	}
+	return true, c.hostEvent(h, eventHostStatus, severityOf(to), "Host %s: %s -> %s. %s", name, from, to, info)
 }
 
 // enterHostState sets a host's state and does what belongs to being in it.
@@ -265,15 +275,8 @@ func (c *change) enterHostState(h *hostRecord, to, info string) {
 		h.API.StatusUpdatedAt = c.dateTime()
 	}
 	h.API.Status, h.API.StatusInfo = &to, &info
-	switch to {
-	case pendingUserAction:
-		if h.BootOrderBy.IsZero() {
-			h.BootOrderBy = c.now.Add(c.e.Timeouts.UserAction)
-		}
-	case installing:
+	if to == installing {
 		h.API.StageStartedAt, h.API.StageUpdatedAt = c.dateTime(), c.dateTime()
-	case known, discovering, discoveringUnbound, knownUnbound, resetPending:
-		h.BootOrderBy = time.Time{}
 	}
 }
 
@@ -318,7 +321,7 @@ func (c *change) refreshUnbound(key string) error {
 // refreshState validates a cluster and moves it when its lifecycle says so.
 func (c *change) refreshState(w *roster) (bool, error) {
 	row := w.row
-	s := clusterSituation{cluster: row, now: c.now, verdict: validation.Ready}
+	s := clusterSituation{cluster: row, now: c.now, verdict: validation.Ready, warnOnly: c.e.Timeouts.WarnOnly}
 	if slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status) {
 		if w.report == nil {
 			if err := c.validateCluster(w); err != nil {
@@ -330,6 +333,9 @@ func (c *change) refreshState(w *roster) (bool, error) {
 	c.countHosts(&s, w)
 	if limit, ok := c.e.clusterLimit(row); ok {
 		s.timedOut = !c.now.Before(limit)
+	}
+	if at, limit := c.e.finalizingLimit(row); !at.IsZero() {
+		s.stageTimedOut, s.stageLimit = !c.now.Before(at), limit
 	}
 	if started := time.Time(row.API.InstallStartedAt); !started.IsZero() {
 		s.totalTimedOut = c.now.Sub(started) >= c.e.Timeouts.Installation
@@ -357,14 +363,13 @@ func (c *change) validateCluster(w *roster) error {
 
 // countHosts sums up the hosts' states for the cluster table.
 func (c *change) countHosts(s *clusterSituation, w *roster) {
-	s.allPrepared, s.allInstalled, s.enoughUp = len(w.records) > 0, len(w.records) > 0, len(w.records) > 0
+	s.allPrepared, s.allDone = len(w.records) > 0, len(w.records) > 0
+	s.enoughUp = enough(&w.row.API, w.records, installed)
+	s.enoughLeft = enough(&w.row.API, w.records, prepared, installing, inProgress, pendingUserAction, installed)
 	for i, h := range w.records {
 		status := *h.API.Status
 		s.allPrepared = s.allPrepared && status == prepared
-		s.allInstalled = s.allInstalled && status == installed
-		if w.hosts[i].Role() == models.HostRoleMaster && status != installed {
-			s.enoughUp = false
-		}
+		s.allDone = s.allDone && (status == installed || status == failed)
 		switch status {
 		case failed, cancelled:
 			if s.hostFailed == "" {
@@ -372,7 +377,12 @@ func (c *change) countHosts(s *clusterSituation, w *roster) {
 			}
 		case pendingUserAction:
 			s.pendingAction = true
-		case insufficient, disconnected, preparingFailed, discovering, pendingForInput:
+		case preparingFailed:
+			if s.notPreparable == "" {
+				s.notPreparable = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
+			}
+		case known, preparing, prepared:
+		default:
 			if s.notPrepared == "" {
 				s.notPrepared = "host " + w.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
 			}
@@ -387,32 +397,37 @@ func (c *change) fireCluster(row *clusterRecord, on trigger) error {
 
 func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation) (bool, error) {
 	from := *row.API.Status
-	for _, rule := range c.e.rows {
-		if rule.on != on || !slices.Contains(rule.from, from) || rule.when != nil && !rule.when(s) {
-			continue
-		}
-		if rule.to == same {
+	rule := c.e.clusters.next(on, from, s)
+	if rule == nil {
+		if on == onRefresh {
 			return false, nil
 		}
-		info, to := rule.info(s), rule.to
-		if to == from && info == *row.API.StatusInfo {
-			return false, nil
-		}
-		row.API.StatusInfo = &info
-		c.saveCluster(row)
-		if to == from {
-			return false, nil
-		}
-		row.API.Status, row.API.StatusUpdatedAt = &to, c.dateTime()
-		if err := c.enterClusterState(row, from, to, info); err != nil {
-			return false, err
-		}
-		return true, c.clusterEvent(row, eventClusterStatus, severityOf(to), "Cluster %s: %s -> %s. %s", row.API.Name, from, to, info)
+		return false, conflict("Cluster %s is %s, where %s is not possible: %s", row.API.Name, from, on, *row.API.StatusInfo)
 	}
-	if on == onRefresh {
+	to, info := rule.to, *row.API.StatusInfo
+	if to == same {
+		to = from
+	}
+	if rule.info != nil {
+		info = rule.info(s)
+	}
+	marked := rule.mark != nil && rule.mark(s)
+	if to == from && !marked && (rule.to == same || info == *row.API.StatusInfo) {
 		return false, nil
 	}
-	return false, conflict("Cluster %s is %s, where %s is not possible: %s", row.API.Name, from, on, *row.API.StatusInfo)
+	row.API.StatusInfo = &info
+	c.saveCluster(row)
+	if to == from {
+		if marked && rule.event != "" {
+			return false, c.clusterEvent(row, rule.event, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name, info)
+		}
+		return false, nil
+	}
+	row.API.Status, row.API.StatusUpdatedAt = &to, c.dateTime()
+	if err := c.enterClusterState(row, from, to, info); err != nil {
+		return false, err
+	}
+	return true, c.clusterEvent(row, eventClusterStatus, severityOf(to), "Cluster %s: %s -> %s. %s", row.API.Name, from, to, info)
 }
 
 // turn is a validation that came to pass or ceased to.
