@@ -118,6 +118,13 @@ func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error 
 	})
 }
 
+// KeysAfter is Keys of all keys that are greater than after.
+func (b Bucket[T]) KeysAfter(tx *Tx, after string, fn func(key string) error) error {
+	return tx.walkFrom(dataBucket, b.prefix+after+"\x00", b.prefix, func(key string, _ []byte) error {
+		return fn(key[len(b.prefix):])
+	})
+}
+
 func (b Bucket[T]) each(tx *Tx, fn func(string, *T) error) func(string, []byte) error {
 	return func(key string, row []byte) error {
 		r, err := tx.parse(key, row)

@@ -69,6 +69,7 @@ func (db *DB) open() (revision uint64, err error) {
 	db.bolt.AllocSize = growth
 	err = db.View(func(tx *Tx) error {
 		revision = tx.Revision()
+		db.reserve = newReserve(tx.bolt.Size())
 		return nil
 	})
 	if err != nil {

@@ -64,6 +64,7 @@ type DB struct {
 
 	blobs   blobs
 	decoded *decoded
+	reserve *reserve
 }
 
 // Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
@@ -101,6 +102,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	}
 	db.feed = newFeed(revision)
 	go db.write(nil)
+	go db.keep(db.reserve)
 	db.logger.Info("database opened", "path", db.path, "revision", revision, "took", db.clock.Since(start))
 	return db, nil
 }
@@ -113,6 +115,7 @@ func (db *DB) Close() error {
 		<-db.stopped
 		db.turn <- struct{}{} // who commits alone has finished; whoever comes now sees that the database closes
 		<-db.turn
+		<-db.reserve.done
 		db.feed.close()
 		db.closeErr = errors.Join(db.bolt.Close(), unlock(db.lock))
 	})

@@ -297,9 +297,14 @@ func parseChange(key, entry []byte) (Change, error) {
 
 // walk calls fn in key order with each row whose key begins with prefix. fn may write: the walk goes on behind the key it was at.
 func (tx *Tx) walk(id bucketID, prefix string, fn func(key string, value []byte) error) error {
+	return tx.walkFrom(id, prefix, prefix, fn)
+}
+
+// walkFrom is walk from the first key that is not smaller than start.
+func (tx *Tx) walkFrom(id bucketID, start, prefix string, fn func(key string, value []byte) error) error {
 	p := []byte(prefix)
 	c := tx.bucket(id).Cursor()
-	k, v := c.Seek(p)
+	k, v := c.Seek([]byte(start))
 	for k != nil && bytes.HasPrefix(k, p) {
 		key, writes := string(k), tx.writes
 		if err := fn(key, v); err != nil {

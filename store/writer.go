@@ -213,8 +213,9 @@ func (db *DB) commit(batch []*request) {
 	}
 	var tx *Tx
 	var id int
+	var used int64
 	err := db.transact(func(b *bolt.Tx) error {
-		tx, id = newTx(db, b), b.ID()
+		tx, id, used = newTx(db, b), b.ID(), b.Size()
 		for _, r := range batch {
 			if err := db.run(tx, r); err != nil {
 				return err
@@ -232,6 +233,7 @@ func (db *DB) commit(batch []*request) {
 	}
 	if err == nil {
 		db.feed.publish(tx.rev, tx.changes)
+		db.reserve.watch(used)
 	}
 	for _, r := range batch {
 		if r.settled {
