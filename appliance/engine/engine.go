@@ -65,6 +65,7 @@ type Options struct {
 	Logger       *slog.Logger
 	URL          string // what hosts reach, without a trailing slash
 	Images       Images
+	BaseImages   BaseImages // nil: recipes are not checked against base images
 	ReleaseList  []ReleaseImage
 	ServiceCA    []byte // PEM of the certificate authority of URL, when it is https with an own one
 	NTPSources   []string
@@ -82,6 +83,7 @@ type Engine struct {
 	clusters *life[clusterSituation]
 	alarm    chan struct{} // a deadline was set that may be earlier than the one waited for
 	work     chan struct{} // the set of clusters to prepare changed
+	unfrozen chan string   // infra-envs whose recipe waits for the agent's pull spec
 }
 
 // New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier process left.
@@ -107,10 +109,11 @@ func New(options Options) (*Engine, error) {
 		clusters: clusterLife(),
 		alarm:    make(chan struct{}, 1),
 		work:     make(chan struct{}, 1),
+		unfrozen: make(chan string, 64),
 	}, nil
 }
 
-// Run works through deadlines and preparations until the context ends, and returns when all that it started has ended.
+// Run works through deadlines, preparations and recipes until the context ends, and returns when all that it started has ended.
 // Installations that an earlier process was preparing are taken up again.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
@@ -118,6 +121,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before the wait: a failure of one ends the other
 	group.Go(func() { e.watchDeadlines(ctx) })
+	group.Go(func() { e.freezeRecipes(ctx) })
 	return e.runPreparations(ctx)
 }
 

@@ -43,6 +43,7 @@ const (
 	eventInfraEnvRegistered     = "infra_env_registered"
 	eventInfraEnvDeregistered   = "infra_env_deregistered"
 	eventImageUpdated           = "image_info_updated"
+	eventImageURLUpdated        = "image_url_updated" // ours: of the short URL
 	eventHostRegistered         = "host_registration_succeeded"
 	eventHostDeregistered       = "host_deregistered"
 	eventHostStatus             = "host_status_updated"

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -34,48 +33,20 @@ func (e *Engine) payload(ctx context.Context, pullSpec, arch, secret string) (*r
 
 func payloadKey(pullSpec, arch string) string { return arch + "/" + pullSpec }
 
-// rememberedPayload returns what an earlier [Engine.payload] found, or nil.
-func (e *Engine) rememberedPayload(pullSpec, arch string) (*payloadRecord, error) {
-	var row *payloadRecord
-	err := e.DB.View(func(tx *store.Tx) error {
-		var err error
-		row, err = payloadRows.Get(tx, payloadKey(pullSpec, arch))
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
+// agentImage returns the pull spec of the agent for an infra-env, and asks the registry for it if need be.
+func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, error) {
+	var known, pullSpec string
+	err := e.DB.View(func(tx *store.Tx) (err error) {
+		if known, err = e.knownAgent(tx, row); err != nil || known != "" {
+			return err
 		}
+		pullSpec, err = e.agentRelease(tx, row)
 		return err
 	})
-	return row, err
-}
-
-// agentImage returns the pull spec of the agent for an infra-env.
-func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, error) {
-	if e.Images.Agent != "" {
-		return e.Images.Agent, nil
+	if err != nil || known != "" {
+		return known, err
 	}
-	version, arch, pullSpec := row.API.OpenshiftVersion, row.API.CPUArchitecture, ""
-	if row.API.ClusterID != "" {
-		if cluster, err := e.clusterRow(row.API.ClusterID.String()); err == nil {
-			pullSpec = cluster.API.OcpReleaseImage
-		}
-	}
-	if pullSpec == "" {
-		image, err := e.releaseImage(version, arch, "")
-		if err != nil {
-			return "", err
-		}
-		pullSpec = image.URL
-	}
-	remembered, err := e.rememberedPayload(pullSpec, arch)
-	if err != nil {
-		return "", err
-	}
-	if remembered != nil {
-		if image := remembered.Images[release.TagAgent]; image != "" {
-			return image, nil
-		}
-	}
-	payload, err := e.payload(ctx, pullSpec, arch, row.PullSecret)
+	payload, err := e.payload(ctx, pullSpec, row.API.CPUArchitecture, row.PullSecret)
 	if err != nil {
 		return "", unavailable(err, "The discovery image needs to know the agent's image, which the release payload names: %s", clause(err))
 	}

@@ -28,7 +28,9 @@ var (
 	pendingWork    = store.NewIndex("preparations")           // <cluster id>
 	pendingOutbox  = store.NewIndex("subscriptions-to-relay") // <cluster id>
 	lifeDeadlines  = store.NewDeadlines("deadlines")          // cluster/<id>, host/<infra-env id>/<host id>
+	imageCodes     = store.NewIndex("infra-envs-by-code")     // <code>/<infra-env id>
 	installerFiles = store.NewFiles("files")                  // <cluster id>/<name>
+	recipeFiles    = store.NewFiles("recipes")                // <infra-env id>
 )
 
 // clusterRecord is a cluster with what belongs to it and is not shown.
@@ -74,6 +76,8 @@ type infraEnvRecord struct {
 	API        models.InfraEnv `json:"api"`
 	PullSecret string          `json:"pull_secret,omitempty"`
 	Token      string          `json:"token,omitempty"` // the agent's X-Secret-Key
+	Recipe     recipeNote      `json:"recipe,omitzero"`
+	Code       imageCode       `json:"code,omitzero"`
 }
 
 // hostRecord is a host without what its agent reported and without the outcome of its validations, which are large and

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+)
+
+// imageCode is the unguessable part of an infra-env's short image URL, for management controllers that take neither long
+// URLs nor query strings.
+type imageCode struct {
+	Code    string    `json:"code,omitempty"` // "" after it was revoked
+	Expires time.Time `json:"expires,omitzero"`
+	Given   bool      `json:"given,omitempty"` // it had one once: a revoked one does not come back by itself
+}
+
+// imageCodeLength is in characters of 5 bits each: 80 bits can't be guessed over a network.
+const imageCodeLength = 16
+
+// newImageCode returns a code of lower-case base32 characters.
+func newImageCode() string {
+	return strings.ToLower(rand.Text()[:imageCodeLength])
+}
+
+// ImageCode returns the infra-env that a code of a short image URL stands for; upper and lower case are the same. A code
+// that was revoked, has expired or was never given out is an [Error] of kind NotFound.
+func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, err error) {
+	code = strings.ToLower(code)
+	missing := notFound("There is no image at this address: its code was revoked or replaced, or has never been given out. Copy the infra-env's short URL anew.")
+	if len(code) != imageCodeLength || strings.Contains(code, "/") {
+		return "", missing
+	}
+	err = e.DB.View(func(tx *store.Tx) error {
+		if err := imageCodes.Keys(tx, code+"/", func(key string) error {
+			infraEnvID = key[len(code)+1:]
+			return store.ErrStop
+		}); err != nil {
+			return err
+		}
+		if infraEnvID == "" {
+			return missing
+		}
+		row, err := infraEnvRows.Get(tx, infraEnvID)
+		if err != nil {
+			return err
+		}
+		if row.Code.expired(e.Clock.Now()) {
+			return notFound("The image address of infra-env %s expired at %s; renew its short URL.", *row.API.Name, row.Code.Expires.Format(time.RFC3339))
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return infraEnvID, nil
+}
+
+func (c imageCode) expired(now time.Time) bool { return !c.Expires.IsZero() && !now.Before(c.Expires) }
+
+// CodeOfImage returns the code of an infra-env's short image URL and when it expires, the zero time for never. It is "" when
+// it was revoked.
+func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
+	row, err := e.infraEnvRow(infraEnvID)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return row.Code.Code, row.Code.Expires, nil
+}
+
+// RenewImageCode gives an infra-env a new code for its short image URL, which holds for the given time, or for ever when
+// that is 0. The code before it ends at once.
+func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string, validFor time.Duration) (code string, expires time.Time, err error) {
+	if validFor < 0 {
+		return "", time.Time{}, invalid("A short URL can't be valid for %s; name a time above 0, or 0 for one without an end.", validFor)
+	}
+	code = newImageCode()
+	err = e.update(ctx, func(c *change) error {
+		row, err := c.infraEnv(infraEnvID)
+		if err != nil {
+			return err
+		}
+		if expires = (time.Time{}); validFor > 0 {
+			expires = c.now.Add(validFor)
+		}
+		if err := c.setImageCode(row, code, expires); err != nil {
+			return err
+		}
+		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo, "Infra-env %s has a new short image URL; the one before it holds no more.", *row.API.Name)
+	})
+	return code, expires, err
+}
+
+// RevokeImageCode ends the code of an infra-env's short image URL. To revoke it twice is no error.
+func (e *Engine) RevokeImageCode(ctx context.Context, infraEnvID string) error {
+	return e.update(ctx, func(c *change) error {
+		row, err := c.infraEnv(infraEnvID)
+		if err != nil || row.Code.Code == "" {
+			return err
+		}
+		if err := c.setImageCode(row, "", time.Time{}); err != nil {
+			return err
+		}
+		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo, "The short image URL of infra-env %s was revoked.", *row.API.Name)
+	})
+}
+
+func (c *change) setImageCode(row *infraEnvRecord, code string, expires time.Time) error {
+	if err := c.dropImageCode(row); err != nil {
+		return err
+	}
+	row.Code = imageCode{Code: code, Expires: expires, Given: true}
+	c.saveInfraEnv(row)
+	if code == "" {
+		return nil
+	}
+	return imageCodes.Add(c.tx, code+"/"+row.API.ID.String())
+}
+
+func (c *change) dropImageCode(row *infraEnvRecord) error {
+	if row.Code.Code == "" {
+		return nil
+	}
+	return imageCodes.Remove(c.tx, row.Code.Code+"/"+row.API.ID.String())
+}

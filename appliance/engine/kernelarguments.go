@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/openshift/assisted-service/models"
+)
+
+// kernelArguments reads what an infra-env asks for: the API shows it as a JSON text.
+func kernelArguments(env *models.InfraEnv) (models.KernelArguments, error) {
+	if env.KernelArguments == nil || *env.KernelArguments == "" {
+		return nil, nil
+	}
+	var arguments models.KernelArguments
+	if err := json.Unmarshal([]byte(*env.KernelArguments), &arguments); err != nil {
+		return nil, fmt.Errorf("read the kernel arguments of infra-env %s: %w", env.ID, err)
+	}
+	return arguments, nil
+}
+
+// setKernelArguments keeps the kernel arguments as the API shows them; an empty list clears them.
+func setKernelArguments(env *models.InfraEnv, arguments models.KernelArguments) error {
+	env.KernelArguments = nil
+	if len(arguments) == 0 {
+		return nil
+	}
+	for i, argument := range arguments {
+		if argument == nil || argument.Operation == "" || argument.Value == "" {
+			return invalid("Kernel argument %d needs an operation (append, replace or delete) and a value such as rd.debug or console=ttyS0.", i)
+		}
+	}
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	shown := string(text)
+	env.KernelArguments = &shown
+	return nil
+}
