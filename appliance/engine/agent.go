@@ -143,6 +143,9 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		return nil, err
 	}
 	input.InfraEnv = &env.API
+	if *h.API.Status == reclaiming {
+		input.BootArtifacts = e.bootArtifacts(&env.API)
+	}
 	if h.API.ClusterID != nil {
 		if err := c.describeCluster(&input, h.API.ClusterID.String()); err != nil {
 			return nil, err
@@ -167,6 +170,9 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 		return err
 	}
 	input.Cluster, input.Attempt = &row.API, row.Installs
+	if input.Host.Day2() {
+		input.Ignition = machineConfigServer(&row.API, input.Host)
+	}
 	records, err := c.hostsOf(clusterID)
 	if err != nil {
 		return err
@@ -306,6 +312,9 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		} else {
 			h.API.InstallationDiskID, h.API.InstallationDiskPath = "", ""
 		}
+	}
+	if err := c.applyReclaim(h, effect); err != nil || effect.BootArtifactsFailed || effect.BootArtifactsReady {
+		return err
 	}
 	if effect.InstallationFailed {
 		if _, err := c.fireHost(h, onFailure, effect.Failure); err != nil {

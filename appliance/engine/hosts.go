@@ -89,7 +89,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *cluster.API.Status) {
 			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status + " and takes no new hosts now."}
 		}
-		h.API.ClusterID = &clusterID
+		h.API.ClusterID, h.API.Kind = &clusterID, kindOfHost(&cluster.API)
 		if err := clusterHosts.Add(c.tx, clusterID.String()+"/"+hostKey(h)); err != nil {
 			return nil, err
 		}
@@ -108,20 +108,32 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 // registerAgain follows an agent that starts on a known host.
 func (c *change) registerAgain(h *hostRecord) error {
 	key := hostKey(h)
-	moved, err := c.fireHost(h, onRegister, "")
-	if err != nil {
+	if _, err := c.fireHost(h, onRegister, ""); err != nil {
 		return err
 	}
 	c.saveHost(h)
-	if moved && slices.Contains([]string{discovering, discoveringUnbound}, *h.API.Status) {
+	switch *h.API.Status {
+	case discovering, discoveringUnbound:
 		// What was known of the machine may have been changed while it was off.
-		h.DiskOK, h.DiskError, h.ImagesOK, h.ImagesError = false, "", false, ""
-		h.API.Progress, h.API.Bootstrap = &models.HostProgressInfo{}, false
-		h.API.MediaStatus = swag.String(models.HostMediaStatusConnected)
+		c.clearPreparation(h)
+		forgetProgress(h)
+		h.API.Bootstrap, h.API.MediaStatus = false, swag.String(models.HostMediaStatusConnected)
+		h.API.Kind = swag.String(models.HostKindHost)
 		if h.API.ClusterID == nil {
 			h.API.Role = models.HostRoleAutoAssign
+		} else if cluster, err := c.cluster(h.API.ClusterID.String()); err == nil {
+			h.API.Kind = kindOfHost(&cluster.API)
+		} else {
+			return err
 		}
 		if err := c.clearReports(key); err != nil {
+			return err
+		}
+	case known:
+		// It started again while it was prepared: what it pulled was in its memory.
+		h.API.MediaStatus = swag.String(models.HostMediaStatusConnected)
+		h.ImagesOK, h.ImagesError = false, ""
+		if err := c.clearReport(key, partImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
 			return err
 		}
 	}
@@ -448,43 +460,6 @@ func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID str
 			clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
 			c.hostEvent(h, eventHostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h), cluster.API.Name),
 		)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
-}
-
-// UnbindHost takes a host from its cluster.
-func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
-	err := e.update(ctx, func(c *change) error {
-		h, err := c.hostIn(infraEnvID, hostID)
-		if err != nil {
-			return err
-		}
-		if h.API.ClusterID == nil {
-			return conflict("Host %s belongs to no cluster.", c.hostName(h))
-		}
-		env, err := c.infraEnv(infraEnvID)
-		if err != nil {
-			return err
-		}
-		if env.API.ClusterID != "" {
-			return conflict("Infra-env %s was made for one cluster; its hosts can't be taken from it.", *env.API.Name)
-		}
-		if _, err := c.fireHost(h, onUnbind, ""); err != nil {
-			return err
-		}
-		clusterID := h.API.ClusterID.String()
-		if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.", c.hostName(h)); err != nil {
-			return err
-		}
-		h.API.ClusterID = nil
-		h.API.Role, h.API.SuggestedRole, h.API.Bootstrap = models.HostRoleAutoAssign, models.HostRoleAutoAssign, false
-		h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
-		c.saveHost(h)
-		c.settleCluster(clusterID)
-		return clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h))
 	})
 	if err != nil {
 		return nil, err

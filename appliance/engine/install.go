@@ -112,7 +112,8 @@ func (c *change) forgetInstallation(row *clusterRecord, hosts []*hostRecord) err
 	c.saveCluster(row)
 	for _, h := range hosts {
 		c.clearPreparation(h)
-		h.API.Progress, h.API.ProgressStages, h.API.Bootstrap = &models.HostProgressInfo{}, []models.HostStage{}, false
+		forgetProgress(h)
+		h.API.Bootstrap = false
 	}
 	return c.removeGenerated(row.API.ID.String())
 }
@@ -148,6 +149,11 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 			return err
 		}
 	}
+	if from == clusterUserAction {
+		if err := c.resumeStages(row); err != nil {
+			return err
+		}
+	}
 	switch to {
 	case clusterPreparing:
 		return c.enterPreparing(row)
@@ -174,6 +180,22 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 	return nil
 }
 
+// resumeStages gives hosts that could not go on while a person was waited for the whole time of their stage again.
+func (c *change) resumeStages(row *clusterRecord) error {
+	hosts, err := c.hostsOf(row.API.ID.String())
+	if err != nil {
+		return err
+	}
+	row.API.Progress.FinalizingStageTimedOut = false
+	for _, h := range hosts {
+		if *h.API.Status == inProgress && slices.Contains(stagesWaitingForOthers, h.API.Progress.CurrentStage) {
+			h.API.StageUpdatedAt = c.dateTime()
+			c.saveHost(h)
+		}
+	}
+	return nil
+}
+
 // enterPreparing chooses the bootstrap host, fixes roles and asks for the installer's run.
 func (c *change) enterPreparing(row *clusterRecord) error {
 	id := row.API.ID.String()
@@ -183,6 +205,7 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 	row.API.OpenshiftClusterID = ""
 	row.API.InstallStartedAt, row.API.InstallCompletedAt = c.dateTime(), strfmt.DateTime{}
 	row.API.Progress = &models.ClusterProgressInfo{}
+	row.API.LogsInfo, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{}, strfmt.DateTime{}
 	row.API.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The preparation is under way."}
 	hosts, err := c.hostsOf(id)
 	if err != nil {
@@ -196,7 +219,7 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 		if h.API.Role == models.HostRoleAutoAssign {
 			h.API.Role = h.API.SuggestedRole
 		}
-		h.API.Progress = &models.HostProgressInfo{}
+		forgetProgress(h)
 		h.API.Bootstrap = !bootstrap && h.API.Role == models.HostRoleMaster
 		h.API.ProgressStages = stagesOf(h, row.API.ControlPlaneCount == 1)
 		if h.API.Bootstrap {
@@ -263,6 +286,9 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 		return nil
 	}
 	known := *h.API.Progress
+	if stage == models.HostStageRebooting && h.day2() {
+		stage = models.HostStageDone // nobody in the cluster reports the stages behind it here
+	}
 	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) && stage != "" && slices.Contains(h.API.ProgressStages, stage) {
 		return nil // a report that was overtaken
 	}
@@ -275,6 +301,8 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	}
 	if known.CurrentStage != stage {
 		next.StageStartedAt = c.dateTime()
+	} else {
+		next.StageTimedOut = known.StageTimedOut
 	}
 	before, from := h.API.Progress, *h.API.Status
 	h.API.Progress = next
@@ -358,7 +386,7 @@ func (e *Engine) FinalizingProgress(ctx context.Context, id string, stage models
 		if row.API.Progress.FinalizingStage == stage || *row.API.Status == clusterInstalled {
 			return nil
 		}
-		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = stage, c.dateTime()
+		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
 		row.API.Progress.FinalizingStagePercentage = int64((at + 1) * 100 / len(finalizingStages()))
 		if *row.API.Status == clusterFinalizing {
 			row.API.Progress.TotalPercentage = preparingShare + installingShare + row.API.Progress.FinalizingStagePercentage*finalizingShare/100

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/validation"
@@ -36,9 +35,7 @@ func (s hostSituation) clusterIs(states ...string) bool {
 func (s hostSituation) afterReboot() bool { return afterReboot(s.stage) }
 
 // joins tells whether the host is added to a cluster that is installed already.
-func (s hostSituation) joins() bool {
-	return swag.StringValue(s.host.API.Kind) == models.HostKindAddToExistingClusterHost
-}
+func (s hostSituation) joins() bool { return s.host.day2() }
 
 func (s hostSituation) unbound() bool { return s.clusterStatus == "" }
 

@@ -90,6 +90,11 @@ type hostRecord struct {
 	DiskError   string      `json:"disk_error,omitempty"`
 }
 
+// day2 tells whether the host joins a cluster that is installed already.
+func (h *hostRecord) day2() bool {
+	return h.API.Kind != nil && *h.API.Kind == models.HostKindAddToExistingClusterHost
+}
+
 // payloadRecord remembers a resolved release payload, so that hosts can boot while the registry is away.
 type payloadRecord struct {
 	Image   string            `json:"image"`

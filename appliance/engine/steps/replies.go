@@ -139,7 +139,7 @@ func (e *Effect) failed(reply *models.StepReply, s Situation) error {
 		}
 	case models.StepTypeTangConnectivityCheck:
 		e.Reports.Tang = firstText(reply.Error, reply.Output, e.Failure)
-	case models.StepTypeDownloadBootArtifacts:
+	case models.StepTypeDownloadBootArtifacts, models.StepTypeRebootForReclaim:
 		e.BootArtifactsFailed = true
 	case models.StepTypeInstallationDiskSpeedCheck:
 		return e.diskSpeedFailed(reply, s)

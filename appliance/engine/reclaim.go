@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/steps"
+)
+
+// UnbindHost takes a host from its cluster. It is refused with kind Conflict while the host is being installed, and where
+// the host's infra-env was made for one cluster.
+func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
+	return e.takeFromCluster(ctx, infraEnvID, hostID, onUnbind)
+}
+
+// ReclaimHost takes a host from its cluster, as UnbindHost does. A host that was installed fetches the discovery image and
+// restarts from it by itself, where an agent still runs on it.
+func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
+	return e.takeFromCluster(ctx, infraEnvID, hostID, onReclaim)
+}
+
+func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger) (*models.Host, error) {
+	err := e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if h.API.ClusterID == nil {
+			return conflict("Host %s belongs to no cluster.", c.hostName(h))
+		}
+		env, err := c.infraEnv(infraEnvID)
+		if err != nil {
+			return err
+		}
+		if env.API.ClusterID != "" {
+			return conflict("Infra-env %s was made for one cluster; its hosts can't be taken from it.", *env.API.Name)
+		}
+		if _, err := c.fireHost(h, on, ""); err != nil {
+			return err
+		}
+		clusterID := h.API.ClusterID.String()
+		if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.", c.hostName(h)); err != nil {
+			return err
+		}
+		c.forgetCluster(h)
+		c.settleCluster(clusterID)
+		return clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.Host(infraEnvID, hostID)
+}
+
+// forgetCluster clears what a host was and got in its cluster.
+func (c *change) forgetCluster(h *hostRecord) {
+	h.API.ClusterID, h.API.Kind = nil, swag.String(models.HostKindHost)
+	h.API.Role, h.API.SuggestedRole, h.API.Bootstrap = models.HostRoleAutoAssign, models.HostRoleAutoAssign, false
+	h.API.MachineConfigPoolName = ""
+	h.API.StageStartedAt, h.API.StageUpdatedAt = strfmt.DateTime{}, strfmt.DateTime{}
+	c.clearPreparation(h)
+	forgetProgress(h)
+}
+
+// forgetProgress clears what an installation has told of a host.
+func forgetProgress(h *hostRecord) {
+	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
+	h.API.ConnectionTimedOut = false
+	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{}, strfmt.DateTime{}
+}
+
+// applyReclaim follows what a host that is reclaimed says of fetching and starting the discovery image. It may come late: the
+// host may have been started by hand meanwhile.
+func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
+	on := onReclaimReboot
+	switch {
+	case effect.BootArtifactsFailed:
+		on = onReclaimFailed
+	case !effect.BootArtifactsReady:
+		return nil
+	}
+	if !slices.Contains([]string{reclaiming, reclaimRebooting}, *h.API.Status) || on == onReclaimReboot && *h.API.Status != reclaiming {
+		return nil
+	}
+	_, err := c.fireHost(h, on, "")
+	if err == nil && effect.Failure != "" {
+		err = c.hostEvent(h, "host_step_failed", models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
+	}
+	return err
+}
+
+// bootArtifacts are the files that a host which is reclaimed boots the discovery image from.
+func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
+	query := "?" + url.Values{"version": {env.OpenshiftVersion}, "arch": {env.CPUArchitecture}}.Encode()
+	return steps.BootArtifacts{
+		Kernel: e.URL + "/boot-artifacts/kernel" + query,
+		Rootfs: e.URL + "/boot-artifacts/rootfs" + query,
+		Initrd: e.URL + "/images/" + env.ID.String() + "/pxe-initrd" + query,
+	}
+}
+
+// kindOfHost is what a host that registers for a cluster is to it: part of it, or one that joins it when it is installed.
+func kindOfHost(cluster *models.Cluster) *string {
+	if cluster != nil && (*cluster.Status == clusterAddingHosts || swag.StringValue(cluster.Kind) == models.ClusterKindAddHostsCluster) {
+		return swag.String(models.HostKindAddToExistingClusterHost)
+	}
+	return swag.String(models.HostKindHost)
+}
+
+// machineConfigServer is where a host that joins an installed cluster gets its ignition config: the endpoint that people gave,
+// else the cluster's own machine config server, on the port that fits whether its certificate is known. It is empty while
+// the API's address is not known.
+func machineConfigServer(cluster *models.Cluster, host *inventory.Host) steps.IgnitionEndpoint {
+	pool := host.Record.MachineConfigPoolName
+	if pool == "" {
+		pool = string(models.HostRoleWorker)
+		if host.Role() == models.HostRoleMaster {
+			pool = string(models.HostRoleMaster)
+		}
+	}
+	endpoint := steps.IgnitionEndpoint{}
+	if given := cluster.IgnitionEndpoint; given != nil {
+		endpoint.CACertificate = swag.StringValue(given.CaCertificate)
+		if root := swag.StringValue(given.URL); root != "" {
+			endpoint.URL = strings.TrimSuffix(root, "/") + "/" + pool
+			return endpoint
+		}
+	}
+	address := swag.StringValue(cluster.APIVipDNSName)
+	if address == "" && len(cluster.APIVips) > 0 {
+		address = string(cluster.APIVips[0].IP)
+	}
+	switch {
+	case address == "":
+		return endpoint
+	case endpoint.CACertificate != "":
+		endpoint.URL = "https://" + net.JoinHostPort(address, "22623") + "/config/" + pool
+	default:
+		endpoint.URL = "http://" + net.JoinHostPort(address, "22624") + "/config/" + pool
+	}
+	return endpoint
+}
