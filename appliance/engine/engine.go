@@ -78,6 +78,7 @@ type Engine struct {
 	Options
 	presence *presence
 	parsed   *parsedFacts
+	events   eventIndex
 	replies  keyedLocks
 	hosts    *life[hostSituation]
 	clusters *life[clusterSituation]

@@ -403,7 +403,12 @@ func TestWhatAMSMustHear(t *testing.T) {
 	require.Equal(t, phaseAbsent, b.subscriptionOf(fresh).Phase)
 	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
 		waiting := []string{}
-		err := pendingOutbox.Keys(tx, "", func(id string) error { waiting = append(waiting, id); return nil })
+		err := outboxRows.Each(tx, "", func(id string, row *subscription) error {
+			if row.waiting() {
+				waiting = append(waiting, id)
+			}
+			return nil
+		})
 		require.ElementsMatch(t, []string{cluster, fresh}, waiting)
 		return err
 	}))

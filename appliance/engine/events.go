@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -65,7 +64,8 @@ const (
 
 // emit writes an event within the change and a line of the log after it.
 func (c *change) emit(ev event) error {
-	key := fmt.Sprintf("%016x-%04x", c.tx.Revision(), c.events)
+	subjects := ev.subjects()
+	key := eventKey(eventID{c.tx.Revision(), c.events}, subjects)
 	c.events++
 	at := c.dateTime()
 	row := &models.Event{
@@ -77,20 +77,27 @@ func (c *change) emit(ev event) error {
 		return err
 	}
 	attrs := []any{"event", ev.name}
-	for _, subject := range []struct {
-		name string
-		id   *strfmt.UUID
-	}{{"cluster", ev.cluster}, {"infra_env", ev.infraEnv}, {"host", ev.host}} {
-		if subject.id == nil || *subject.id == "" {
-			continue
-		}
-		attrs = append(attrs, subject.name, subject.id.String())
-		if err := subjectEvents.Add(c.tx, subject.id.String()+"/"+key); err != nil {
-			return err
-		}
+	for _, subject := range subjects {
+		attrs = append(attrs, subject.kind, subject.id)
 	}
 	c.log(eventLevel(ev.severity), ev.message, attrs...)
 	return nil
+}
+
+// subject is what an event is about.
+type subject struct{ kind, id string }
+
+func (ev event) subjects() []subject {
+	var subjects []subject
+	for _, s := range []struct {
+		kind string
+		id   *strfmt.UUID
+	}{{"cluster", ev.cluster}, {"infra_env", ev.infraEnv}, {"host", ev.host}} {
+		if s.id != nil && *s.id != "" {
+			subjects = append(subjects, subject{s.kind, s.id.String()})
+		}
+	}
+	return subjects
 }
 
 func eventLevel(severity string) slog.Level {
@@ -167,16 +174,13 @@ func (e *Engine) Events(filter EventFilter) (*EventPage, error) {
 		if subject == "" {
 			return eventRows.Each(tx, "", func(_ string, ev *models.Event) error { keep(ev); return nil })
 		}
-		return subjectEvents.Keys(tx, subject+"/", func(key string) error {
-			ev, err := eventRows.Get(tx, strings.TrimPrefix(key, subject+"/"))
-			if errors.Is(err, store.ErrNotFound) {
-				return nil
+		ids, err := e.events.of(tx, subject)
+		for _, id := range ids {
+			if err := eventRows.Each(tx, id.String(), func(_ string, ev *models.Event) error { keep(ev); return store.ErrStop }); err != nil {
+				return err
 			}
-			if err == nil {
-				keep(ev)
-			}
-			return err
-		})
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err

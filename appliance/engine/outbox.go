@@ -13,9 +13,10 @@ import (
 // transaction of the change that it follows from; a relay compares it with what AMS has been told and makes up the
 // difference when there is a connection. No list of calls is kept, only the state that AMS is to arrive at.
 type subscription struct {
-	Generation        int       `json:"generation"` // raised by each change
-	Phase             string    `json:"phase"`      // absent, reserved, active
-	MustExist         bool      `json:"must_exist"` // the cluster was installed, so AMS must hear of it even when it is deleted here
+	Generation        int       `json:"generation"`        // raised by each change
+	Relayed           int       `json:"relayed,omitempty"` // the generation that AMS has been told of
+	Phase             string    `json:"phase"`             // absent, reserved, active
+	MustExist         bool      `json:"must_exist"`        // the cluster was installed, so AMS must hear of it even when it is deleted here
 	DisplayName       string    `json:"display_name"`
 	ExternalClusterID string    `json:"external_cluster_id,omitempty"`
 	ConsoleURL        string    `json:"console_url,omitempty"`
@@ -40,7 +41,7 @@ func (c *change) relay(row *clusterRecord) error {
 		return err
 	}
 	wanted := subscription{
-		Generation: held.Generation, Phase: phaseReserved, MustExist: held.MustExist,
+		Generation: held.Generation, Relayed: held.Relayed, Phase: phaseReserved, MustExist: held.MustExist,
 		DisplayName: row.API.Name, ExternalClusterID: row.API.OpenshiftClusterID.String(),
 		ConsoleURL: consoleURLIfUp(row), Kind: *row.API.Kind,
 	}
@@ -73,8 +74,8 @@ func (c *change) putOutbox(id string, held *subscription, wanted subscription) e
 		return nil
 	}
 	wanted.Generation++
-	if err := outboxRows.Put(c.tx, id, &wanted); err != nil {
-		return err
-	}
-	return pendingOutbox.Add(c.tx, id)
+	return outboxRows.Put(c.tx, id, &wanted)
 }
+
+// waiting reports whether there is something that AMS has yet to be told.
+func (s *subscription) waiting() bool { return s.Generation > s.Relayed }

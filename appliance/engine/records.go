@@ -17,20 +17,18 @@ var (
 	hostRows     = store.NewBucket[hostRecord]("hosts", 1).Cached()          // <infra-env id>/<host id>
 	reportRows   = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
 	verdictRows  = store.NewBucket[json.RawMessage]("validations", 1)        // cluster/<id>, host/<infra-env id>/<host id>
-	eventRows    = store.NewBucket[models.Event]("events", 1)                // <revision, 16 hexadecimal digits>-<count>
+	eventRows    = store.NewBucket[models.Event]("events", 1)                // see eventKey
 	outboxRows   = store.NewBucket[subscription]("subscriptions", 1)         // <cluster id>
 	payloadRows  = store.NewBucket[payloadRecord]("payloads", 1)             // <pull spec>
 
-	clusterHosts   = store.NewIndex("hosts-by-cluster")       // <cluster id>/<infra-env id>/<host id>
-	clusterEnvs    = store.NewIndex("infra-envs-by-cluster")  // <cluster id>/<infra-env id>
-	hostPlaces     = store.NewIndex("infra-envs-by-host")     // <host id>/<infra-env id>
-	subjectEvents  = store.NewIndex("events-by-subject")      // <cluster, infra-env or host id>/<event key>
-	pendingWork    = store.NewIndex("preparations")           // <cluster id>
-	pendingOutbox  = store.NewIndex("subscriptions-to-relay") // <cluster id>
-	lifeDeadlines  = store.NewDeadlines("deadlines")          // cluster/<id>, host/<infra-env id>/<host id>
-	imageCodes     = store.NewIndex("infra-envs-by-code")     // <code>/<infra-env id>
-	installerFiles = store.NewFiles("files")                  // <cluster id>/<name>
-	recipeFiles    = store.NewFiles("recipes")                // <infra-env id>
+	clusterHosts   = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
+	clusterEnvs    = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
+	hostPlaces     = store.NewIndex("infra-envs-by-host")    // <host id>/<infra-env id>
+	pendingWork    = store.NewIndex("preparations")          // <cluster id>
+	lifeDeadlines  = store.NewDeadlines("deadlines")         // cluster/<id>, host/<infra-env id>/<host id>
+	imageCodes     = store.NewIndex("infra-envs-by-code")    // <code>/<infra-env id>
+	installerFiles = store.NewFiles("files")                 // <cluster id>/<name>
+	recipeFiles    = store.NewFiles("recipes")               // <infra-env id>
 )
 
 // clusterRecord is a cluster with what belongs to it and is not shown.
