@@ -1,11 +1,8 @@
 package engine
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 
 	"landfall/store"
@@ -71,39 +68,4 @@ func (e *Engine) FileNames(id, folder string) ([]string, error) {
 		})
 	})
 	return names, err
-}
-
-// PutManifest keeps a manifest that the cluster's installation gets on top of its own; folder is manifests or openshift.
-func (e *Engine) PutManifest(ctx context.Context, id, folder, name string, content []byte) error {
-	staged, err := e.DB.Stage(ctx, bytes.NewReader(content))
-	if err != nil {
-		return err
-	}
-	return e.update(ctx, func(c *change) error {
-		if err := c.beforeInstallation(id, "manifests can only be added before the installation"); err != nil {
-			return err
-		}
-		return installerFiles.Put(c.tx, id+"/"+manifestFolder+folder+"/"+name, staged, c.now)
-	})
-}
-
-// DeleteManifest takes a manifest away again; one that is not there is no error.
-func (e *Engine) DeleteManifest(ctx context.Context, id, folder, name string) error {
-	return e.update(ctx, func(c *change) error {
-		if err := c.beforeInstallation(id, "manifests can only be deleted before the installation"); err != nil {
-			return err
-		}
-		return installerFiles.Delete(c.tx, id+"/"+manifestFolder+folder+"/"+name)
-	})
-}
-
-func (c *change) beforeInstallation(id, otherwise string) error {
-	row, err := c.cluster(id)
-	if err != nil {
-		return err
-	}
-	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
-		return conflict("Cluster %s is %s; %s.", row.API.Name, *row.API.Status, otherwise)
-	}
-	return nil
 }

@@ -313,9 +313,6 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 	return p, nil
 }
 
-// manifestFolder is where a cluster's additional manifests lie among its files.
-const manifestFolder = "manifests/"
-
 func (p *plan) singleNode() bool { return p.row.API.ControlPlaneCount == 1 }
 
 func (p *plan) request(images *releaseRecord) release.GenerateRequest {

@@ -42,8 +42,8 @@ type Generated struct {
 	InfraID     string // cluster name and five characters
 }
 
-// Generate runs openshift-install as an installation does (manifests, the request's own manifests over them, ignition configs) in a
-// private folder that is gone afterwards in any case. When the program fails, the error is a *RunError; when ctx ends, the
+// Generate runs openshift-install as an installation does (manifests, the request's own manifests and patches over them, ignition
+// configs) in a private folder that is gone afterwards in any case. When the program fails, the error is a *RunError; when ctx ends, the
 // program and its children are killed.
 func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateRequest) (_ *Generated, err error) {
 	if err := checkManifestNames(req.Manifests); err != nil {
@@ -67,6 +67,9 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	}
 	if err := layManifests(dir, req.Manifests); err != nil {
 		return nil, fmt.Errorf("add the cluster's manifests: %w", diskError(err))
+	}
+	if err := applyPatches(dir); err != nil {
+		return nil, err
 	}
 	target := "ignition-configs"
 	if req.SingleNode {

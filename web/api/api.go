@@ -46,6 +46,7 @@ func (s *Service) Handlers() Handlers {
 		"v2UpdateClusterLogsProgress":         s.clusterLogsProgress,
 		"V2ListClusterManifests":              s.listManifests,
 		"V2CreateClusterManifest":             s.createManifest,
+		"V2UpdateClusterManifest":             s.updateManifest,
 		"V2DeleteClusterManifest":             s.deleteManifest,
 		"v2DownloadClusterManifest":           s.downloadManifest,
 		"V2ListOfClusterOperators":            s.listOperators,

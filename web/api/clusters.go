@@ -5,14 +5,10 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/go-openapi/swag"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
-
-	"landfall/web/problem"
 )
 
 func clusterID(c echo.Context) string { return c.Param("cluster_id") }
@@ -196,30 +192,4 @@ func (s *Service) clusterLogsProgress(c echo.Context) error {
 		return err
 	}
 	return done(c, s.Engine.LogsProgress(c.Request().Context(), clusterID(c), "", "", *params.LogsState))
-}
-
-// number reads a query parameter that counts something; one that is left out is 0.
-func number(c echo.Context, name string) (int, error) {
-	text := c.QueryParam(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, problem.BadRequest("the parameter %s is %q; it takes a whole number from 0", name, text)
-	}
-	return n, nil
-}
-
-// list reads a query parameter that holds several values, separated by commas.
-func list(c echo.Context, name string) []string {
-	var values []string
-	for _, text := range c.QueryParams()[name] {
-		for value := range strings.SplitSeq(text, ",") {
-			if value = strings.TrimSpace(value); value != "" {
-				values = append(values, value)
-			}
-		}
-	}
-	return values
 }

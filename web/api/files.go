@@ -3,7 +3,6 @@ package api
 import (
 	"archive/tar"
 	"compress/gzip"
-	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
@@ -28,7 +26,6 @@ var (
 	credentialFiles = []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password"}
 	clusterFiles    = []string{"bootstrap.ign", "master.ign", "worker.ign", "arbiter.ign", "metadata.json", "install-config.yaml", "custom_manifests.json", "custom_manifests.yaml"}
 	hostFile        = regexp.MustCompile(`^(master|worker|arbiter)-[0-9a-f-]{36}\.ign$`)
-	manifestName    = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(yaml|yml|json)(\.patch.*)?$`)
 )
 
 // attach names the file that an answer is to be saved as: always in quotes, for the browser application looks for them.
@@ -182,67 +179,4 @@ func (s *Service) archiveFile(archive *tar.Writer, id, name string) error {
 	}
 	_, err = io.Copy(archive, file)
 	return errors.Join(err, file.Close())
-}
-
-func (s *Service) listManifests(c echo.Context) error {
-	names, err := s.Engine.FileNames(clusterID(c), "manifests/")
-	if err != nil {
-		return err
-	}
-	manifests := []*models.Manifest{}
-	for _, name := range names {
-		folder, file, _ := strings.Cut(strings.TrimPrefix(name, "manifests/"), "/")
-		manifests = append(manifests, &models.Manifest{FileName: file, Folder: folder, ManifestSource: models.ManifestManifestSourceUser})
-	}
-	return c.JSON(http.StatusOK, manifests)
-}
-
-func (s *Service) createManifest(c echo.Context) error {
-	params, err := decode[models.CreateManifestParams](c)
-	if err != nil {
-		return err
-	}
-	folder, name := swag.StringValue(params.Folder), *params.FileName
-	if folder == "" {
-		folder = models.ManifestFolderManifests
-	}
-	if !manifestName.MatchString(name) {
-		return problem.BadRequest("the manifest's name %q is not one of a .yaml, .yml or .json file without spaces and slashes", name)
-	}
-	content, err := base64.StdEncoding.DecodeString(*params.Content)
-	if err != nil {
-		return problem.BadRequest("the content of manifest %s is not base64: %v", name, err)
-	}
-	if int64(len(content)) > s.ManifestBytes {
-		return problem.BadRequest("manifest %s has %d bytes; at most %d are taken", name, len(content), s.ManifestBytes)
-	}
-	if err := s.Engine.PutManifest(c.Request().Context(), clusterID(c), folder, name, content); err != nil {
-		return err
-	}
-	return c.JSON(http.StatusCreated, &models.Manifest{FileName: name, Folder: folder, ManifestSource: models.ManifestManifestSourceUser})
-}
-
-func manifestParams(c echo.Context) (folder, name string) {
-	folder = c.QueryParam("folder")
-	if folder == "" {
-		folder = models.ManifestFolderManifests
-	}
-	return folder, c.QueryParam("file_name")
-}
-
-func (s *Service) deleteManifest(c echo.Context) error {
-	folder, name := manifestParams(c)
-	if err := s.Engine.DeleteManifest(c.Request().Context(), clusterID(c), folder, name); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusOK)
-}
-
-func (s *Service) downloadManifest(c echo.Context) error {
-	folder, name := manifestParams(c)
-	file, info, err := s.Engine.OpenFile(clusterID(c), "manifests/"+folder+"/"+name)
-	if err != nil {
-		return err
-	}
-	return send(c, name, file, info)
 }

@@ -1,0 +1,91 @@
+package appliance_test
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"github.com/coreos/ignition/v2/config/v3_2"
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/client/manifests"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	"github.com/vincent-petithory/dataurl"
+
+	"landfall/appliance/simulate"
+)
+
+// crew boots hosts from an infra-env's image until the test ends.
+func (d *door) crew(env strfmt.UUID, count int) {
+	d.Helper()
+	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: 1000, KeepFailed: true}
+	ended := make(chan error, 1)
+	ctx := d.Context()
+	go func() { ended <- crew.Run(ctx) }()
+	d.Cleanup(func() { <-ended }) // the context has ended by then
+}
+
+// until waits for a cluster's status.
+func (d *door) until(cluster strfmt.UUID, status string) *models.Cluster {
+	d.Helper()
+	var got *models.Cluster
+	eventually(d.T, "the cluster is "+status, func() bool {
+		got = d.get(cluster)
+		return *got.Status == status
+	})
+	return got
+}
+
+// files reads the files of an ignition config of a cluster, by path.
+func (d *door) files(cluster strfmt.UUID, name string) map[string]string {
+	d.Helper()
+	var text bytes.Buffer
+	_, err := d.Installer.V2DownloadClusterFiles(d.Context(), &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, &text)
+	require.NoError(d, err)
+	config, report, err := v3_2.ParseCompatibleVersion(text.Bytes())
+	require.NoError(d, err, report)
+	files := make(map[string]string)
+	for _, file := range config.Storage.Files {
+		if file.Contents.Source == nil {
+			continue
+		}
+		content, err := dataurl.DecodeString(*file.Contents.Source)
+		require.NoError(d, err)
+		files[file.Path] = string(content.Data)
+	}
+	return files
+}
+
+func TestWhatPeopleAddToAnInstallationReachesIt(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster()
+	env := d.infraEnv(&cluster)
+	for name, content := range map[string]string{
+		"99-kernel-arguments.yaml":               kernelArguments,
+		"cluster-scheduler-02-config.yml.patch":  "- {op: add, path: /spec/defaultNodeSelector, value: zone=edge}\n",
+		"99-kernel-arguments.yaml.patch_2_quiet": `[{"op": "add", "path": "/spec/kernelArguments/-", "value": "quiet"}]`,
+	} {
+		_, err := d.addManifest(cluster, "openshift", name, content)
+		require.NoError(t, err)
+	}
+	d.crew(env, 1)
+	d.until(cluster, models.ClusterStatusReady)
+	_, err := d.Installer.V2InstallCluster(t.Context(), &installer.V2InstallClusterParams{ClusterID: cluster})
+	require.NoError(t, err)
+
+	_, err = d.addManifest(cluster, "openshift", "late.yaml", "a: 1")
+	refused(t, err, http.StatusConflict)
+	late := &models.UpdateManifestParams{Folder: "openshift", FileName: "99-kernel-arguments.yaml", UpdatedContent: encoded("a: 1")}
+	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(), &manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: late})
+	refused(t, err, http.StatusBadRequest)
+	requireRefusal(t, ask(t, http.MethodDelete, d.url+"/clusters/"+cluster.String()+"/manifests?file_name=a.yaml", nil), 400, "only be changed before its installation")
+
+	d.until(cluster, models.ClusterStatusInstalled)
+	bootstrap := d.files(cluster, "bootstrap.ign")
+	require.Contains(t, bootstrap["/opt/openshift/openshift/99-kernel-arguments.yaml"], "- quiet")
+	require.Contains(t, bootstrap["/opt/openshift/manifests/cluster-scheduler-02-config.yml"], "defaultNodeSelector: zone=edge")
+	for path := range bootstrap {
+		require.NotContains(t, path, ".patch")
+	}
+}

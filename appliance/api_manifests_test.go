@@ -1,0 +1,243 @@
+package appliance_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/client"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/client/manifests"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// door is a running appliance with the Assisted Installer's own client for it.
+type door struct {
+	*testing.T
+	*client.AssistedInstall
+	site *site
+	url  string // of the API's version 2
+}
+
+func openDoor(t *testing.T) *door {
+	t.Helper()
+	s := newSite(t)
+	address, _ := s.start(t)
+	return &door{t, upstream(t, address), s, address + apiPath}
+}
+
+// cluster registers a cluster that lacks nothing but hosts.
+func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID {
+	d.Helper()
+	params := &models.ClusterCreateParams{
+		Name: swag.String("site"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(d.site.release.Version),
+		PullSecret: swag.String(pullSecret), ControlPlaneCount: swag.Int64(1),
+	}
+	for _, change := range changes {
+		change(params)
+	}
+	created, err := d.Installer.V2RegisterCluster(d.Context(), &installer.V2RegisterClusterParams{NewClusterParams: params})
+	require.NoError(d, err)
+	return *created.Payload.ID
+}
+
+// infraEnv registers an infra-env, of no cluster when id is nil.
+func (d *door) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
+	d.Helper()
+	env, err := d.Installer.RegisterInfraEnv(d.Context(), &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+		Name: swag.String("env"), ClusterID: cluster, PullSecret: swag.String(pullSecret), OpenshiftVersion: d.site.release.Version,
+	}})
+	require.NoError(d, err)
+	return *env.Payload.ID
+}
+
+// get returns a cluster as the API shows it.
+func (d *door) get(id strfmt.UUID) *models.Cluster {
+	d.Helper()
+	got, err := d.Installer.V2GetCluster(d.Context(), &installer.V2GetClusterParams{ClusterID: id})
+	require.NoError(d, err)
+	return got.Payload
+}
+
+// events returns the names of a cluster's events.
+func (d *door) events(cluster strfmt.UUID) []string {
+	d.Helper()
+	var events []models.Event
+	ask(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
+	var names []string
+	for _, event := range events {
+		names = append(names, event.Name)
+	}
+	return names
+}
+
+// refused checks that the client was answered with a documented error of the status.
+func refused(t *testing.T, err error, status int) {
+	t.Helper()
+	require.Error(t, err)
+	documented, ok := err.(interface{ IsCode(int) bool })
+	require.True(t, ok, "%T: %v", err, err)
+	require.True(t, documented.IsCode(status), "%T: %v", err, err)
+}
+
+// nobody is an id that nothing has.
+func nobody() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
+
+const kernelArguments = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 99-kernel-arguments\n  labels: {machineconfiguration.openshift.io/role: master}\nspec:\n  kernelArguments: [loglevel=7]\n"
+
+func encoded(text string) *string {
+	return swag.String(base64.StdEncoding.EncodeToString([]byte(text)))
+}
+
+func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*models.Manifest, error) {
+	params := &models.CreateManifestParams{FileName: &name, Content: encoded(content)}
+	if folder != "" {
+		params.Folder = &folder
+	}
+	created, err := d.Manifests.V2CreateClusterManifest(d.Context(), &manifests.V2CreateClusterManifestParams{ClusterID: cluster, CreateManifestParams: params})
+	if err != nil {
+		return nil, err
+	}
+	return created.Payload, nil
+}
+
+func (d *door) listManifests(cluster strfmt.UUID, system bool) []string {
+	d.Helper()
+	listed, err := d.Manifests.V2ListClusterManifests(d.Context(), &manifests.V2ListClusterManifestsParams{ClusterID: cluster, IncludeSystemGenerated: &system})
+	require.NoError(d, err)
+	var names []string
+	for _, manifest := range listed.Payload {
+		names = append(names, manifest.ManifestSource+" "+manifest.Folder+"/"+manifest.FileName)
+	}
+	return names
+}
+
+func (d *door) manifest(cluster strfmt.UUID, folder, name string) (string, error) {
+	var content bytes.Buffer
+	_, err := d.Manifests.V2DownloadClusterManifest(d.Context(), &manifests.V2DownloadClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name}, &content)
+	return content.String(), err
+}
+
+func TestManifestsAreAddedListedReadChangedRenamedAndDeleted(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.AdditionalNtpSource = swag.String("10.0.0.1") })
+	require.Empty(t, d.listManifests(cluster, false))
+
+	added, err := d.addManifest(cluster, "openshift", "99-kernel-arguments.yaml", kernelArguments)
+	require.NoError(t, err)
+	require.Equal(t, models.Manifest{Folder: "openshift", FileName: "99-kernel-arguments.yaml", ManifestSource: "user"}, *added)
+	inDefault, err := d.addManifest(cluster, "", "two.yml", "a: 1\n---\nb: 2\n")
+	require.NoError(t, err)
+	require.Equal(t, "manifests", inDefault.Folder)
+	_, err = d.addManifest(cluster, "manifests", "three.json", "{}")
+	require.NoError(t, err)
+
+	require.Equal(t, []string{"user manifests/three.json", "user manifests/two.yml", "user openshift/99-kernel-arguments.yaml"}, d.listManifests(cluster, false))
+	require.Contains(t, d.listManifests(cluster, true), "system openshift/50-masters-chrony-configuration.yaml")
+	system, err := d.manifest(cluster, "openshift", "50-masters-chrony-configuration.yaml")
+	require.NoError(t, err)
+	require.Contains(t, system, "kind: MachineConfig")
+
+	content, err := d.manifest(cluster, "openshift", "99-kernel-arguments.yaml")
+	require.NoError(t, err)
+	require.Equal(t, kernelArguments, content)
+	_, err = d.addManifest(cluster, "openshift", "99-kernel-arguments.yaml", kernelArguments+"#again\n")
+	require.NoError(t, err, "the same name again is the new content")
+
+	update := func(params *models.UpdateManifestParams) *models.Manifest {
+		changed, err := d.Manifests.V2UpdateClusterManifest(t.Context(), &manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: params})
+		require.NoError(t, err)
+		return changed.Payload
+	}
+	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml", UpdatedContent: encoded("c: 3\n")})
+	renamed := update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml", UpdatedFileName: swag.String("four.yaml")})
+	require.Equal(t, models.Manifest{Folder: "manifests", FileName: "four.yaml", ManifestSource: "user"}, *renamed)
+	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "four.yaml", UpdatedFolder: swag.String("openshift")})
+	content, err = d.manifest(cluster, "openshift", "four.yaml")
+	require.NoError(t, err)
+	require.Equal(t, "c: 3\n", content)
+	require.Equal(t, []string{"user manifests/three.json", "user openshift/99-kernel-arguments.yaml", "user openshift/four.yaml"}, d.listManifests(cluster, false))
+
+	var usage map[string]models.Usage
+	require.NoError(t, json.Unmarshal([]byte(d.get(cluster).FeatureUsage), &usage))
+	require.Equal(t, "CUSTOM_MANIFEST", usage["Custom manifest"].ID)
+	for _, name := range []string{"four.yaml", "99-kernel-arguments.yaml", "three.json", "three.json"} {
+		for _, folder := range []string{"openshift", "manifests"} {
+			_, err = d.Manifests.V2DeleteClusterManifest(t.Context(), &manifests.V2DeleteClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name})
+			require.NoError(t, err, "what is not there is no error")
+		}
+	}
+	require.Empty(t, d.listManifests(cluster, false))
+	require.Equal(t, "{}", d.get(cluster).FeatureUsage)
+	require.Subset(t, d.events(cluster), []string{"custom_manifest_added", "custom_manifest_changed", "custom_manifest_deleted"})
+}
+
+func TestManifestsThatCanNotBeUsedAreRefused(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster()
+	good := object{"folder": "openshift", "file_name": "a.yaml", "content": *encoded("a: 1\n")}
+	_, err := d.addManifest(cluster, "manifests", "taken.yaml", "a: 1\n")
+	require.NoError(t, err)
+	at := d.url + "/clusters/" + cluster.String() + "/manifests"
+
+	for name, wrong := range map[string]struct {
+		changes object
+		status  int
+		says    []string
+	}{
+		"no content":                   {object{"content": nil}, 422, []string{"content in body is required"}},
+		"empty content":                {object{"content": " "}, 400, []string{"has no content"}},
+		"nothing but blanks":           {object{"content": *encoded(" \n")}, 400, []string{"openshift/a.yaml is empty"}},
+		"content that is no base64":    {object{"content": "?"}, 400, []string{"not base64"}},
+		"YAML that is none":            {object{"content": *encoded("a: [1")}, 400, []string{"openshift/a.yaml is not YAML", "line 1"}},
+		"a second document that isn't": {object{"content": *encoded("a: 1\n---\nb: }")}, 400, []string{"is not YAML"}},
+		"JSON that is none":            {object{"file_name": "a.json", "content": *encoded("a: 1")}, 400, []string{"openshift/a.json is not JSON"}},
+		"a patch that is no list":      {object{"file_name": "a.yaml.patch_1", "content": *encoded("a: 1")}, 400, []string{"The patch openshift/a.yaml.patch_1 can't be used", "RFC 6902"}},
+		"a patch of no known op":       {object{"file_name": "a.yaml.patch", "content": *encoded("- {op: turn, path: /a}")}, 400, []string{`operation 1 has the op "turn"`}},
+		"more than a MiB":              {object{"content": *encoded("a: " + strings.Repeat("x", 1<<20))}, 400, []string{"at most 1048576 are taken"}},
+		"a folder that is none":        {object{"folder": "etc"}, 422, []string{"folder in body should be one of"}},
+		"an extension that is none":    {object{"file_name": "a.txt"}, 422, []string{"file_name in body should match"}},
+		"a way out of the folder":      {object{"file_name": "../a.yaml"}, 422, []string{"file_name"}},
+		"a space":                      {object{"file_name": "a b.yaml"}, 422, []string{`"a b.yaml" has a space`}},
+		"only an extension":            {object{"file_name": ".yaml"}, 422, []string{`".yaml" has nothing before its extension`}},
+		"a leading dot":                {object{"file_name": ".a.yaml"}, 422, []string{"begins with a dot"}},
+		"a name of the other folder":   {object{"file_name": "taken.yaml"}, 400, []string{"taken.yaml in the folder manifests already", "one of the two folders only"}},
+		"a field that is not known":    {object{"kind": "x"}, 400, []string{`"kind"`, "does not know"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireRefusal(t, ask(t, http.MethodPost, at, good.with(wrong.changes)), wrong.status, wrong.says...)
+		})
+	}
+	require.Equal(t, []string{"user manifests/taken.yaml"}, d.listManifests(cluster, false))
+
+	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "openshift", "file_name": "gone.yaml", "updated_file_name": "b.yaml"}), 404, "no manifest gone.yaml in the folder openshift")
+	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml", "updated_content": *encoded("{")}), 400, "not YAML")
+	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml", "updated_file_name": "taken.json"}), 400, "not JSON")
+	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=openshift&file_name=gone.yaml", nil), 404, "no manifest gone.yaml")
+	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=openshift", nil), 422, "file_name in query is required")
+	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=etc&file_name=a.yaml", nil), 422, `folder in query is "etc"`)
+	requireRefusal(t, ask(t, http.MethodGet, at+"/files?file_name=x%2Fa.yaml", nil), 422, "has a slash")
+	requireRefusal(t, ask(t, http.MethodDelete, at+"?file_name=.a.yaml", nil), 422, "begins with a dot")
+}
+
+func TestManifestsOfAClusterThatIsNotThereAreNotFound(t *testing.T) {
+	d := openDoor(t)
+	folder, name := "openshift", "a.yaml"
+	_, err := d.addManifest(nobody(), folder, name, "a: 1")
+	refused(t, err, 404)
+	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(), &manifests.V2UpdateClusterManifestParams{ClusterID: nobody(), UpdateManifestParams: &models.UpdateManifestParams{Folder: folder, FileName: name}})
+	refused(t, err, 404)
+	_, err = d.Manifests.V2ListClusterManifests(t.Context(), &manifests.V2ListClusterManifestsParams{ClusterID: nobody()})
+	refused(t, err, 404)
+	_, err = d.manifest(nobody(), folder, name)
+	refused(t, err, 404)
+	_, err = d.Manifests.V2DeleteClusterManifest(t.Context(), &manifests.V2DeleteClusterManifestParams{ClusterID: nobody(), FileName: name})
+	refused(t, err, 404)
+}

@@ -1,0 +1,318 @@
+package release
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Patch changes one manifest: a list of operations as in RFC 6902 (JSON Patch), written as YAML or JSON.
+type Patch []PatchOperation
+
+// PatchOperation is one step of a [Patch].
+type PatchOperation struct {
+	Op    string    `yaml:"op"`   // add, remove, replace, move, copy, test
+	Path  *string   `yaml:"path"` // a JSON pointer (RFC 6901), such as /spec/mastersSchedulable
+	From  string    `yaml:"from,omitempty"`
+	Value yaml.Node `yaml:"value,omitempty"`
+}
+
+// ParsePatch reads a patch and refuses one that could never be applied; its error says which operation is wrong and why.
+func ParsePatch(text []byte) (Patch, error) {
+	var patch Patch
+	if err := yaml.Unmarshal(text, &patch); err != nil {
+		return nil, fmt.Errorf("it is no list of operations with op, path and value (RFC 6902): %w", err)
+	}
+	if len(patch) == 0 {
+		return nil, errors.New("it has no operation")
+	}
+	for i, operation := range patch {
+		if err := operation.check(); err != nil {
+			return nil, fmt.Errorf("operation %d %w", i+1, err)
+		}
+	}
+	return patch, nil
+}
+
+func (o PatchOperation) check() error {
+	if o.Path == nil {
+		return errors.New("has no path")
+	}
+	if err := checkPointer(*o.Path); err != nil {
+		return err
+	}
+	switch o.Op {
+	case "remove":
+	case "add", "replace", "test":
+		if o.Value.IsZero() {
+			return fmt.Errorf("(%s) has no value", o.Op)
+		}
+	case "move", "copy":
+		return checkPointer(o.From)
+	default:
+		return fmt.Errorf("has the op %q; there are add, remove, replace, move, copy and test", o.Op)
+	}
+	return nil
+}
+
+func checkPointer(pointer string) error {
+	if pointer != "" && pointer[0] != '/' {
+		return fmt.Errorf("has the path %q, which does not begin with a slash", pointer)
+	}
+	return nil
+}
+
+// Apply returns the manifest as the patch changes it. The manifest is one YAML document.
+func (p Patch) Apply(manifest []byte) ([]byte, error) {
+	var document any
+	decoder := yaml.NewDecoder(bytes.NewReader(manifest))
+	if err := decoder.Decode(&document); err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	var more any
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the manifest has more than one document")
+	}
+	for i, operation := range p {
+		var err error
+		if document, err = operation.apply(document); err != nil {
+			return nil, fmt.Errorf("operation %d (%s %s): %w", i+1, operation.Op, *operation.Path, err)
+		}
+	}
+	return yaml.Marshal(document)
+}
+
+func (o PatchOperation) apply(document any) (any, error) {
+	switch o.Op {
+	case "remove":
+		return edit(document, tokens(*o.Path), removed())
+	case "move", "copy":
+		value, err := find(document, tokens(o.From))
+		if err != nil {
+			return nil, err
+		}
+		if o.Op == "move" {
+			if document, err = edit(document, tokens(o.From), removed()); err != nil {
+				return nil, err
+			}
+		}
+		return edit(document, tokens(*o.Path), added(value))
+	}
+	var value any
+	if err := o.Value.Decode(&value); err != nil {
+		return nil, err
+	}
+	switch o.Op {
+	case "add":
+		return edit(document, tokens(*o.Path), added(value))
+	case "replace":
+		return edit(document, tokens(*o.Path), replaced(value))
+	}
+	held, err := find(document, tokens(*o.Path))
+	if err == nil && !reflect.DeepEqual(held, value) {
+		err = fmt.Errorf("the value is %v", held)
+	}
+	return document, err
+}
+
+// tokens splits a JSON pointer.
+func tokens(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	parts := strings.Split(pointer[1:], "/")
+	for i, part := range parts {
+		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+	}
+	return parts
+}
+
+func find(value any, path []string) (any, error) {
+	for _, token := range path {
+		switch held := value.(type) {
+		case map[string]any:
+			inner, ok := held[token]
+			if !ok {
+				return nil, fmt.Errorf("there is no %q", token)
+			}
+			value = inner
+		case []any:
+			at, err := index(token, len(held)-1)
+			if err != nil {
+				return nil, err
+			}
+			value = held[at]
+		default:
+			return nil, fmt.Errorf("there is nothing below %q", token)
+		}
+	}
+	return value, nil
+}
+
+// editor changes the place that a token names in an object or a list and returns what the object or list is then.
+type editor struct {
+	object func(map[string]any, string) error
+	list   func([]any, string) ([]any, error)
+	root   func() (any, error)
+}
+
+// edit changes what a path leads to and returns the document then.
+func edit(value any, path []string, how editor) (any, error) {
+	if len(path) == 0 {
+		return how.root()
+	}
+	token := path[0]
+	switch held := value.(type) {
+	case map[string]any:
+		held = maps.Clone(held)
+		if len(path) == 1 {
+			return held, how.object(held, token)
+		}
+		inner, ok := held[token]
+		if !ok {
+			return nil, fmt.Errorf("there is no %q", token)
+		}
+		changed, err := edit(inner, path[1:], how)
+		held[token] = changed
+		return held, err
+	case []any:
+		held = slices.Clone(held)
+		if len(path) == 1 {
+			return how.list(held, token)
+		}
+		at, err := index(token, len(held)-1)
+		if err != nil {
+			return nil, err
+		}
+		held[at], err = edit(held[at], path[1:], how)
+		return held, err
+	}
+	return nil, fmt.Errorf("there is nothing below %q", token)
+}
+
+func index(token string, last int) (int, error) {
+	at, err := strconv.Atoi(token)
+	if err != nil || at < 0 || at > last {
+		return 0, fmt.Errorf("the list has no place %q", token)
+	}
+	return at, nil
+}
+
+func added(value any) editor {
+	return editor{
+		object: func(held map[string]any, token string) error { held[token] = value; return nil },
+		list: func(held []any, token string) ([]any, error) {
+			if token == "-" {
+				return append(held, value), nil
+			}
+			at, err := index(token, len(held))
+			if err != nil {
+				return nil, err
+			}
+			return slices.Insert(held, at, value), nil
+		},
+		root: func() (any, error) { return value, nil },
+	}
+}
+
+func replaced(value any) editor {
+	return editor{
+		object: func(held map[string]any, token string) error {
+			if _, ok := held[token]; !ok {
+				return fmt.Errorf("there is no %q", token)
+			}
+			held[token] = value
+			return nil
+		},
+		list: func(held []any, token string) ([]any, error) {
+			at, err := index(token, len(held)-1)
+			if err != nil {
+				return nil, err
+			}
+			held[at] = value
+			return held, nil
+		},
+		root: func() (any, error) { return value, nil },
+	}
+}
+
+func removed() editor {
+	return editor{
+		object: func(held map[string]any, token string) error {
+			if _, ok := held[token]; !ok {
+				return fmt.Errorf("there is no %q", token)
+			}
+			delete(held, token)
+			return nil
+		},
+		list: func(held []any, token string) ([]any, error) {
+			at, err := index(token, len(held)-1)
+			if err != nil {
+				return nil, err
+			}
+			return slices.Delete(held, at, at+1), nil
+		},
+		root: func() (any, error) { return nil, errors.New("the whole manifest can't be removed") },
+	}
+}
+
+// applyPatches changes the manifests that the patches in the two folders are for, and removes the patches, which the
+// installer would take for manifests. Those of one manifest are applied in the order of their names. A manifest is looked
+// for in the folder openshift first.
+func applyPatches(dir string) error {
+	for _, folder := range []string{"openshift", "manifests"} {
+		entries, err := os.ReadDir(filepath.Join(dir, folder))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if extension := filepath.Ext(entry.Name()); strings.HasPrefix(extension, ".patch") {
+				if err := applyPatch(dir, filepath.Join(dir, folder, entry.Name())); err != nil {
+					return fmt.Errorf("the patch %s/%s can't be applied: %w", folder, entry.Name(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func applyPatch(dir, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	patch, err := ParsePatch(text)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	for _, folder := range []string{"openshift", "manifests"} {
+		target := filepath.Join(dir, folder, name)
+		manifest, err := os.ReadFile(target)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		changed, err := patch.Apply(manifest)
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.WriteFile(target, changed, 0o600), os.Remove(file))
+	}
+	return fmt.Errorf("openshift-install made no manifest %s, and none was added", name)
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/go-openapi/swag"
+	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine"
+)
+
+func (s *Service) listManifests(c echo.Context) error {
+	manifests, err := s.Engine.Manifests(clusterID(c), c.QueryParam("include_system_generated") == "true")
+	return answer(c, http.StatusOK, manifests, err)
+}
+
+func (s *Service) createManifest(c echo.Context) error {
+	params, err := decode[models.CreateManifestParams](c)
+	if err != nil {
+		return err
+	}
+	content, err := engine.ManifestContent(params.Content, s.ManifestBytes)
+	if err != nil {
+		return err
+	}
+	manifest, err := s.Engine.CreateManifest(c.Request().Context(), clusterID(c), engine.Manifest{
+		Folder: swag.StringValue(params.Folder), Name: *params.FileName, Content: content,
+	})
+	return answer(c, http.StatusCreated, manifest, err)
+}
+
+func (s *Service) updateManifest(c echo.Context) error {
+	params, err := decode[models.UpdateManifestParams](c)
+	if err != nil {
+		return err
+	}
+	var content []byte
+	if params.UpdatedContent != nil {
+		if content, err = engine.ManifestContent(params.UpdatedContent, s.ManifestBytes); err != nil {
+			return err
+		}
+	}
+	manifest, err := s.Engine.UpdateManifest(c.Request().Context(), clusterID(c), params, content)
+	return answer(c, http.StatusOK, manifest, err)
+}
+
+// manifestOf is the manifest that a request's query names.
+func manifestOf(c echo.Context) (engine.Manifest, error) {
+	name, err := required(c, "file_name")
+	if err != nil {
+		return engine.Manifest{}, err
+	}
+	folder, err := oneOf(c, "folder", models.ManifestFolderManifests, models.ManifestFolderOpenshift)
+	return engine.Manifest{Folder: folder, Name: name}, err
+}
+
+func (s *Service) deleteManifest(c echo.Context) error {
+	manifest, err := manifestOf(c)
+	if err != nil {
+		return err
+	}
+	if err := s.Engine.DeleteManifest(c.Request().Context(), clusterID(c), manifest); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusOK)
+}
+
+func (s *Service) downloadManifest(c echo.Context) error {
+	manifest, err := manifestOf(c)
+	if err != nil {
+		return err
+	}
+	file, info, err := s.Engine.OpenManifest(clusterID(c), manifest)
+	if err != nil {
+		return err
+	}
+	return send(c, manifest.Name, file, info)
+}
