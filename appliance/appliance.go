@@ -51,6 +51,8 @@ type Appliance struct {
 	engine    *engine.Engine
 	images    *osImages
 	discovery *discoveryImages
+	networks  image.Networks
+	downloads *image.Service
 	server    *web.Server
 }
 
@@ -100,15 +102,19 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
-		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: api.Quiet, ShutdownTimeout: a.config.Timeouts.Shutdown,
+		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: quiet, ShutdownTimeout: a.config.Timeouts.Shutdown,
 		RouteBodyLimits: map[string]int64{api.LogsRoute: int64(a.config.Limits.LogUploadBytes)},
 	})
 	service := &api.Service{
 		Engine: a.engine, ManifestBytes: int64(a.config.Limits.ManifestBytes),
 		Versions: map[string]string{"landfall": a.version},
 	}
-	a.discovery = &discoveryImages{engine: a.engine, bases: a.images, digests: newDigests(), held: make(map[string]*heldImage)}
-	image.Register(a.server.Router(), a.discovery)
+	a.discovery = newDiscoveryImages(a.engine, a.images)
+	for _, url := range a.urls {
+		a.networks = append(a.networks, image.Network{URL: url, Boot: url})
+	}
+	a.downloads = image.New(image.Options{Source: a.discovery, Networks: a.networks, Logger: a.log})
+	a.downloads.Register(a.server.Router())
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery},
 		Draining: a.server.Draining(), Logger: a.log,
@@ -213,6 +219,9 @@ func (a *Appliance) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// quiet tells the routes that machines ask so often that a line for each request would bury the others.
+func quiet(method, route string) bool { return api.Quiet(method, route) || image.Quiet(method, route) }
 
 func releaseList(images []ReleaseImage) []engine.ReleaseImage {
 	var list []engine.ReleaseImage

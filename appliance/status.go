@@ -3,7 +3,6 @@ package appliance
 import (
 	"context"
 	"strings"
-	"sync"
 
 	"landfall/web/api"
 	"landfall/web/console"
@@ -31,13 +30,13 @@ func (v view) Image(ctx context.Context, id string) (*console.Image, error) {
 	if err != nil {
 		return nil, api.Problem(err)
 	}
-	made, err := v.images.Image(ctx, id, "")
+	made, err := v.images.Image(ctx, id, "", v.appliance.networks[0])
 	if err != nil {
 		return nil, err
 	}
 	return &console.Image{
-		URL: env.DownloadURL, FileName: "discovery_image_" + made.Name + ".iso", SizeBytes: made.Size(),
-		SHA256: v.images.digests.of(made.ETag(), made.SHA256), ETag: made.ETag(), Type: string(*env.Type),
+		URL: env.DownloadURL, FileName: made.FileName, SizeBytes: made.Size(),
+		SHA256: made.Digest(true), ETag: made.ETag(), Type: string(*env.Type),
 	}, nil
 }
 
@@ -57,61 +56,4 @@ func (o *osImages) states() []console.OSImage {
 		states = append(states, state)
 	}
 	return states
-}
-
-// digests are the digests of images, computed one at a time in the background and kept for those asked for last.
-type digests struct {
-	mu      sync.Mutex
-	known   map[string]string // by ETag; empty while it is being computed
-	order   []string
-	pending chan digestJob
-}
-
-type digestJob struct {
-	tag     string
-	compute func(context.Context) (string, error)
-}
-
-func newDigests() *digests {
-	return &digests{known: make(map[string]string), pending: make(chan digestJob, heldImages)}
-}
-
-// of returns the digest of an image or, when it is not known yet, has it computed and returns "".
-func (d *digests) of(tag string, compute func(context.Context) (string, error)) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if sum, ok := d.known[tag]; ok {
-		return sum
-	}
-	select {
-	case d.pending <- digestJob{tag, compute}:
-		d.known[tag] = ""
-		d.order = append(d.order, tag)
-		if len(d.order) > heldImages {
-			delete(d.known, d.order[0])
-			d.order = d.order[1:]
-		}
-	default: // too many wait already; the next question tries again
-	}
-	return ""
-}
-
-// run computes digests until the context ends.
-func (d *digests) run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case job := <-d.pending:
-			sum, err := job.compute(ctx)
-			d.mu.Lock()
-			if err != nil {
-				delete(d.known, job.tag)
-			} else {
-				d.known[job.tag] = sum
-			}
-			d.mu.Unlock()
-			// A base that was changed meanwhile has no digest; whoever asks for the image next is told.
-		}
-	}
 }

@@ -1,166 +1,130 @@
 // Package image is the HTTP side of discovery images: downloads under the paths that the Assisted Installer's image
-// service has, so that hosts, management controllers and people's scripts find them where they look.
+// service has, so that hosts, management controllers and people's scripts find them where they look, and the shorter
+// ones that machines boot from.
 //
-//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso         the image, whole or in ranges
+//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso         the image, whole or in ranges; minimal.iso likewise
 //	GET /byid/{infra_env_id}/{version}/{arch}/full.iso.sha256  its digest, as sha256sum prints it
+//	GET /i/{code}.iso                                          the same for virtual media: short, no query, revocable
 //
-// Paths end in .iso and carry no query because management controllers insist on that. Version and architecture are in
-// them for people: the infra-env alone decides what is sent.
+// and what boots over the network; routes.go lists all of them. Version and architecture are in a path for people: the
+// infra-env alone decides what is sent.
+//
+// An image is frozen, so a download that began with one revision ends with it. One answer holds its image for as long
+// as it is sent. A client that reads in ranges keeps the revision it began with for as long as it goes on reading
+// (readers.go): a management controller, which names no revision, must never get a mixture of two. Ranges of a
+// reader that is known ask nobody and touch neither the database nor the disk but for the base ISO.
 package image
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
+	"encoding/base64"
+	"encoding/hex"
+	"maps"
 	"mime"
 	"net/http"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"landfall/isogen"
-	"landfall/web/problem"
 )
 
-// Full is the kind of an image that boots without fetching anything else.
-const Full = "full"
+// Kind says what is downloaded.
+type Kind string
 
-// Source finds images.
+// What an infra-env has. Kernel, RootFS and InsFile depend on its base ISO alone.
+const (
+	Full           Kind = "full"    // boots without fetching anything else
+	Minimal        Kind = "minimal" // fetches its rootfs
+	Config         Kind = "config"  // has only the config
+	Initrd         Kind = "initrd"  // with the config, for network boot
+	InitrdAddrSize Kind = "initrd.addrsize"
+	Kernel         Kind = "kernel"
+	RootFS         Kind = "rootfs"
+	InsFile        Kind = "ins-file"
+)
+
+// Source makes images. An error that is a *problem.Error is told as it is: 404 for an infra-env that does not exist, 409
+// or 503 while there is no image.
 type Source interface {
-	// Image returns the image of an infra-env as it is now. A download that has begun ends with the image it began
-	// with, whatever Image returns later. An error that is a *problem.Error is told as it is: 404 for an infra-env
-	// that does not exist, 409 or 503 while there is no image. An *isogen.TooLargeError becomes a 409.
-	Image(ctx context.Context, infraEnvID string, kind string) (*Image, error)
+	// Image returns an infra-env's image as the infra-env is now, with links for the network that is asked from.
+	Image(ctx context.Context, infraEnvID string, kind Kind, network Network) (*Image, error)
+	// Artifact returns a Kernel, RootFS or InsFile for an OpenShift version and an architecture.
+	Artifact(ctx context.Context, version, arch string, kind Kind) (*Image, error)
+	// Code returns the infra-env of a short code, and until when the code is valid (zero: without end).
+	Code(ctx context.Context, code string) (infraEnvID string, until time.Time, err error)
+	// Script returns a boot loader's script.
+	Script(ctx context.Context, script Script) ([]byte, error)
+	// Ready returns nil if images can be downloaded.
+	Ready() error
+	// Failed hears of an image whose base can't be read any more.
+	Failed(image *Image, err error)
 }
 
-// Image is an image with what a download tells of it.
+// Image is an image with what a download tells of it. It never changes.
 type Image struct {
 	*isogen.Image
-	Name     string    // of the infra-env; becomes part of the file's name
-	Modified time.Time // when the infra-env last changed
+	InfraEnvID string // "" for an artifact
+	Kind       Kind
+	FileName   string
+	Modified   time.Time // when its recipe last changed
+	// Digest returns the SHA-256 in hex, or "" while it is not known yet. compute has it computed in the background then.
+	Digest func(compute bool) string
+
+	once       sync.Once
+	headers    http.Header              // that every answer has
+	reprDigest atomic.Pointer[[]string] // the header's value once the digest is known
 }
 
-// Register adds the download routes. Methods other than GET and HEAD are refused by the router.
-func Register(e *echo.Echo, src Source) {
-	h := handler{src}
-	const dir = "/byid/:infra_env_id/:version/:arch/"
-	for path, serve := range map[string]echo.HandlerFunc{
-		"full.iso":        h.full,
-		"full.iso.sha256": h.digest,
-		"minimal.iso":     h.minimal,
-	} {
-		e.GET(dir+path, serve)
-		e.HEAD(dir+path, serve)
-	}
-}
-
-type handler struct{ source Source }
-
-func (h handler) image(c echo.Context) (*Image, error) {
-	image, err := h.source.Image(c.Request().Context(), c.Param("infra_env_id"), Full)
-	if tooLarge, ok := errors.AsType[*isogen.TooLargeError](err); ok {
-		return nil, &problem.Error{Status: http.StatusConflict, Reason: tooLarge.Error(), Err: err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := image.Intact(); err != nil {
-		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Reason: err.Error(), Err: err}
-	}
-	return image, nil
-}
-
-func (h handler) full(c echo.Context) (err error) {
-	image, err := h.image(c)
-	if err != nil {
-		return err
-	}
-	header := c.Response().Header()
-	header.Set("ETag", image.ETag())
-	header.Set("Content-Type", "application/octet-stream")
-	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": image.filename(c)}))
-	// The image holds the pull secret: it is nobody's to keep but the client's.
-	header.Set("Cache-Control", "private, no-cache")
-	r := image.NewReader()
-	defer func() {
-		if e := r.Close(); err == nil {
-			err = e
+// describe sets the headers that say what is sent (Repr-Digest: RFC 9530, section 3). They are made once: readers of
+// virtual media send hundreds of requests a second.
+func (i *Image) describe(header http.Header, compute bool) {
+	i.once.Do(func() {
+		i.headers = http.Header{
+			"Etag":                {i.ETag()},
+			"Content-Type":        {"application/octet-stream"},
+			"Content-Disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": i.FileName})},
+			// The image holds the pull secret: it is nobody's to keep but the client's.
+			"Cache-Control": {"private, no-cache"},
 		}
-	}()
-	w := sender{Response: c.Response(), failure: new(error)}
-	http.ServeContent(w, c.Request(), "", image.Modified, r)
-	return *w.failure
+	})
+	maps.Copy(header, i.headers)
+	if value := i.digestHeader(compute); value != nil {
+		header["Repr-Digest"] = value
+	}
 }
 
-// digest computes the digest in the request's own time: it ends when the client goes away.
-func (h handler) digest(c echo.Context) error {
-	image, err := h.image(c)
-	if err != nil {
-		return err
+func (i *Image) digestHeader(compute bool) []string {
+	if value := i.reprDigest.Load(); value != nil {
+		return *value
 	}
-	sum, err := image.SHA256(c.Request().Context())
-	if err != nil {
-		return fmt.Errorf("compute the digest of the discovery image: %w", err)
+	if i.Digest == nil {
+		return nil
 	}
-	body := sum + "  " + image.filename(c) + "\n"
-	header := c.Response().Header()
-	header.Set("ETag", `"`+sum+`"`)
-	header.Set("Content-Type", "text/plain; charset=utf-8")
-	header.Set("Cache-Control", "private, no-cache")
-	http.ServeContent(c.Response(), c.Request(), "", image.Modified, strings.NewReader(body))
-	return nil
+	sum, err := hex.DecodeString(i.Digest(compute))
+	if err != nil || len(sum) == 0 {
+		return nil
+	}
+	value := []string{"sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"}
+	i.reprDigest.Store(&value)
+	return value
 }
 
-func (h handler) minimal(echo.Context) error {
-	return problem.New(http.StatusNotImplemented,
-		"minimal images are not made yet; set the infra-env's image type to full-iso and download full.iso")
+// Script is what a boot loader asks for.
+type Script struct {
+	InfraEnvID string
+	Format     ScriptFormat
+	Type       string // ipxe_script_type of the request: "discovery-image-always", "boot-order-control" or "" for the appliance's choice
+	MAC        string // of the asking machine, on its second request
+	Network    Network
+	URL        string // that the script was asked for under, without query; for one that leads back to itself
 }
 
-func (i *Image) filename(c echo.Context) string {
-	name := i.Name
-	if name == "" {
-		name = c.Param("infra_env_id")
-	}
-	name = strings.Map(func(r rune) rune {
-		if r < ' ' || strings.ContainsRune(`/\"`, r) {
-			return '_'
-		}
-		return r
-	}, name)
-	return "discovery_image_" + name + ".iso"
-}
+// ScriptFormat is a boot loader's language.
+type ScriptFormat string
 
-// sender is the response that http.ServeContent copies an image to. io.Copy asks it first, so that ranges of the base
-// ISO go from file to socket in the kernel, which net/http does for an *os.File and for nothing else.
-type sender struct {
-	*echo.Response
-	failure *error // a failed read of the base; net/http keeps quiet about it and breaks the connection
-}
-
-// ReadFrom implements io.ReaderFrom.
-func (s sender) ReadFrom(src io.Reader) (int64, error) {
-	limited, ok := src.(*io.LimitedReader)
-	if !ok {
-		return io.Copy(plain{s.Response}, src)
-	}
-	if image, ok := limited.R.(*isogen.Reader); ok {
-		n, err := image.CopyN(s, limited.N)
-		limited.N -= n
-		if base, ok := errors.AsType[*isogen.BaseError](err); ok {
-			*s.failure = base
-		}
-		return n, err
-	}
-	direct, ok := s.Writer.(io.ReaderFrom)
-	if !ok {
-		return io.Copy(plain{s.Response}, src)
-	}
-	n, err := direct.ReadFrom(src)
-	s.Size += n // as echo counts what goes through Write
-	return n, err
-}
-
-// plain hides every method but Write.
-type plain struct{ io.Writer }
+// The boot loaders.
+const (
+	IPXE ScriptFormat = "ipxe"
+	GRUB ScriptFormat = "grub"
+)
