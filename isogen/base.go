@@ -36,7 +36,10 @@ type Base struct {
 	modified     time.Time
 	volumeID     string
 	architecture string
+	volume       *iso9660.Volume
 	area         area
+	kargs        *kernelArgumentAreas // nil if there are none
+	boots        []string
 	identity     string  // hex SHA-256 of what tells this file from another
 	sum          *digest // of the whole file
 }
@@ -76,13 +79,15 @@ func index(path string, f *os.File) (*Base, error) {
 		file:         f,
 		size:         info.Size(),
 		modified:     info.ModTime(),
+		volume:       v,
 		volumeID:     v.ID,
 		architecture: architecture(f, v),
 		sum:          newDigest(),
 	}
-	if b.area, err = findArea(f, info.Size(), v); err != nil {
+	if b.area, b.kargs, err = findAreas(f, v, info.Size()); err != nil {
 		return nil, fmt.Errorf("the base ISO %s (%s) cannot be used: %w: use the live ISO of a CoreOS release, as it was published", path, v.ID, err)
 	}
+	b.boots = boots(f, v, b.architecture)
 	if b.identity, err = identify(f, info, v); err != nil {
 		return nil, fmt.Errorf("cannot read the base ISO: %w", err)
 	}
@@ -154,5 +159,6 @@ func (b *Base) SHA256(ctx context.Context) (string, error) {
 	return b.sum.of(ctx, func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.file, 0, b.size)) })
 }
 
-// EmbedAreaSize returns how many bytes a packed payload may have.
+// EmbedAreaSize returns how many bytes the embed area has. A packed payload that is larger moves to the end of the
+// image, unless Info says that the area is not relocatable.
 func (b *Base) EmbedAreaSize() int64 { return b.area.length }

@@ -190,9 +190,9 @@ func TestBadBase(t *testing.T) {
 	}{
 		"an empty file":                           {nil, []string{"not an ISO 9660 image", "only 0 bytes", "give the path of a CoreOS live ISO"}},
 		"not an ISO":                              {bytes.Repeat([]byte("qcow2"), 20_000), []string{"not an ISO 9660 image", "no CD001 mark at byte 32769"}},
-		"truncated before the contents":           {good.Bytes()[:40_000], []string{"it has 40000 bytes where the volume needs", "the copy is incomplete, download it again"}},
+		"truncated before the contents":           {good.Bytes()[:48_000], []string{"it has 48000 bytes where the volume needs", "the copy is incomplete, download it again"}},
 		"truncated by a sector":                   {good.Bytes()[:good.Len()-2048], []string{"where the volume needs", "download it again"}},
-		"a file behind the end":                   {shrunk, []string{"where the file /EFI/redhat/grub.cfg needs", "download it again"}},
+		"a file behind the end":                   {shrunk, []string{"where the file /zipl.prm needs", "download it again"}},
 		"another block size":                      {patched(32768+128, 0, 2), []string{"the logical block size is 512", "compare its SHA-256"}},
 		"no embed area":                           {without("coreos/igninfo.json", "images/ignition.img"), []string{"rhcos-9.6.20250523-0", "no Ignition embed area", "use the live ISO of a CoreOS release"}},
 		"igninfo.json is no JSON":                 {info("{"), []string{"coreos/igninfo.json, is wrong: unexpected end of JSON input"}},

@@ -49,7 +49,7 @@ func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the ISO cannot be read: %w", err)
 	}
-	a, err := findArea(r, size, v)
+	a, k, err := findAreas(r, v, size)
 	if err != nil {
 		return nil, fmt.Errorf("the ISO %s cannot be read: %w", v.ID, err)
 	}
@@ -60,44 +60,72 @@ func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	if n, err := r.ReadAt(packed, a.offset); n < len(packed) {
 		return nil, fmt.Errorf("reading the embed area of the ISO %s: %w", v.ID, err)
 	}
-	p, err := unpack(packed)
-	if err != nil && !errors.Is(err, ErrNoPayload) {
+	e := &Embedding{Area: a.public()}
+	if k != nil {
+		e.KernelArguments, e.DefaultKernelArguments = k.current, k.standard
+	}
+	p, used, err := unpack(packed)
+	if errors.Is(err, ErrNoPayload) {
+		return e, err
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the embed area of the ISO %s is damaged: %w", v.ID, err)
 	}
-	e := &Embedding{Area: EmbedArea{Offset: a.offset, Length: a.length}}
-	if p != nil {
-		e.Payload = *p
-	}
-	return e, err
+	e.Payload, e.Packed, e.Maker = *p, used, maker(packed)
+	e.Relocated = a.whole() && wholeSectors(used) == a.length && lastFile(v, a)
+	return e, nil
 }
 
-// unpack reads everything that is in an embed area.
-func unpack(area []byte) (*Payload, error) {
+// lastFile tells whether nothing lies behind the area.
+func lastFile(v *iso9660.Volume, a area) bool {
+	for e := range v.All() {
+		if e.Offset+e.Size > a.offset+a.length {
+			return false
+		}
+	}
+	return true
+}
+
+// maker tells by their compression who makes such archives: coreos-installer uses xz, the Assisted
+// Installer's image service gzip, and Landfall gzip with its name in it.
+func maker(packed []byte) string {
+	packed = bytes.TrimLeft(packed, "\x00")
+	switch {
+	case bytes.HasPrefix(packed, []byte("\xfd7zXZ\x00")):
+		return "coreos-installer"
+	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
+		if z, err := gzip.NewReader(bytes.NewReader(packed)); err == nil && z.Name == packerName {
+			return "Landfall"
+		}
+		return "assisted-image-service"
+	}
+	return ""
+}
+
+// unpack reads everything that is in an embed area, and tells how many bytes of it are used.
+func unpack(area []byte) (*Payload, int64, error) {
 	files := map[string]File{}
 	budget := maxUnpacked
+	size, used := int64(len(area)), int64(0)
 	for area = bytes.TrimLeft(area, "\x00"); len(area) > 0; area = bytes.TrimLeft(area, "\x00") {
+		var archives, rest []byte
+		var err error
 		if bytes.HasPrefix(area, archiveMark) {
-			rest, err := unarchive(area, files)
-			if err != nil {
-				return nil, err
-			}
-			area = rest
-			continue
+			rest, err = unarchive(area, files)
+		} else if archives, rest, err = decompress(area, budget); err == nil {
+			budget -= len(archives)
 		}
-		archives, rest, err := decompress(area, budget)
+		for archives = bytes.TrimLeft(archives, "\x00"); err == nil && len(archives) > 0; archives = bytes.TrimLeft(archives, "\x00") {
+			archives, err = unarchive(archives, files)
+		}
 		if err != nil {
-			return nil, err
-		}
-		budget -= len(archives)
-		for archives = bytes.TrimLeft(archives, "\x00"); len(archives) > 0; archives = bytes.TrimLeft(archives, "\x00") {
-			if archives, err = unarchive(archives, files); err != nil {
-				return nil, err
-			}
+			return nil, 0, err
 		}
 		area = rest
+		used = size - int64(len(area))
 	}
 	if len(files) == 0 {
-		return nil, ErrNoPayload
+		return nil, 0, ErrNoPayload
 	}
 	p := &Payload{Ignition: files[configPath].Data}
 	delete(files, configPath)
@@ -105,7 +133,7 @@ func unpack(area []byte) (*Payload, error) {
 		p.Files = append(p.Files, f)
 	}
 	slices.SortFunc(p.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	return p, nil
+	return p, used, nil
 }
 
 // decompress undoes the first compressed stream of b and returns what follows it.
@@ -230,11 +258,21 @@ func xzEnd(b []byte) (int, error) {
 	return 0, fmt.Errorf("it does not end: %w", io.ErrUnexpectedEOF)
 }
 
-// xzDictionary reads the dictionary size out of the first block's header (sections 3.1 and 5.3.1);
-// 0 if the header is not of the one form that matters here: a single LZMA2 filter.
+// xzDictionary reads the dictionary size out of the first block's header; 0 if it cannot be told.
 func xzDictionary(block []byte) int64 {
-	if len(block) < 8 || block[1]&0x03 != 0 {
+	i := xzDictionaryAt(block)
+	if i < 0 || block[i] > 40 {
 		return 0
+	}
+	bits := block[i]
+	return int64(2|bits&1) << (bits/2 + 11)
+}
+
+// xzDictionaryAt finds the byte of a block's header that tells the dictionary size (sections 3.1 and
+// 5.3.1); -1 if the header is not of the one form that matters here: a single LZMA2 filter.
+func xzDictionaryAt(block []byte) int {
+	if len(block) < 8 || block[1]&0x03 != 0 {
+		return -1
 	}
 	i := 2
 	for _, present := range []byte{0x40, 0x80} { // compressed and uncompressed size
@@ -243,15 +281,14 @@ func xzDictionary(block []byte) int64 {
 		}
 		_, n := binary.Uvarint(block[i:])
 		if n <= 0 {
-			return 0
+			return -1
 		}
 		i += n
 	}
-	if len(block) < i+3 || block[i] != 0x21 || block[i+1] != 1 || block[i+2] > 40 {
-		return 0
+	if len(block) < i+3 || block[i] != 0x21 || block[i+1] != 1 {
+		return -1
 	}
-	bits := block[i+2]
-	return int64(2|bits&1) << (bits/2 + 11)
+	return i + 2
 }
 
 // What begins a member of a newc cpio archive, with or without checksums, and what ends an archive.

@@ -83,7 +83,7 @@ func TestEmbeddedReadsWhatEveryToolWrites(t *testing.T) {
 		"archives that are of xz, both ways": join(xzipped(t, one), xzipped(t, two)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := unpack(area)
+			p, _, err := unpack(area)
 			require.NoError(t, err)
 			require.Equal(t, "one", string(p.Ignition))
 			require.Equal(t, []File{{Path: "etc/two", Mode: 0o644, Data: []byte("2")}}, p.Files)
@@ -129,7 +129,7 @@ func TestEmbeddedRefuses(t *testing.T) {
 		"a file of a negative size":   {gzipped(t, negative), `cut short in "config.ign"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := unpack(c.area)
+			_, _, err := unpack(c.area)
 			require.ErrorContains(t, err, c.says)
 		})
 	}
@@ -166,7 +166,7 @@ func TestRealInitrds(t *testing.T) {
 				b, err = io.ReadAll(z)
 				require.NoError(t, err)
 			}
-			p, err := unpack(b)
+			p, _, err := unpack(b)
 			if refused != "" {
 				require.ErrorContains(t, err, refused)
 				return
@@ -200,7 +200,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(zstded(f, one))
 	f.Add(join(gzipped(f, one), make([]byte, 5), xzipped(f, one)))
 	f.Fuzz(func(t *testing.T, area []byte) {
-		p, err := unpack(area)
+		p, _, err := unpack(area)
 		if err != nil || len(p.Ignition) == 0 {
 			return
 		}
@@ -208,7 +208,7 @@ func FuzzUnpack(f *testing.F) {
 		if err != nil {
 			return // a path that is both a file and a directory, say
 		}
-		again, err := unpack(packed)
+		again, _, err := unpack(packed)
 		require.NoError(t, err)
 		require.Equal(t, p.Ignition, again.Ignition)
 		require.Len(t, again.Files, len(p.Files))

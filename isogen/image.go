@@ -1,11 +1,13 @@
 package isogen
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 )
 
@@ -20,9 +22,11 @@ type extent struct {
 
 func (e extent) end() int64 { return e.start + e.length }
 
-// overlay lays patches over a base of size bytes. They are in order and do not overlap; one that
-// begins at or behind the base's end makes the image longer.
+// overlay lays patches over a base of size bytes. They do not overlap; one that begins at or behind
+// the base's end makes the image longer.
 func overlay(size int64, patches []extent) []extent {
+	patches = slices.SortedFunc(slices.Values(patches), func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+	patches = slices.DeleteFunc(patches, func(e extent) bool { return e.length == 0 })
 	var layout []extent
 	at := int64(0)
 	keep := func(to int64) {
@@ -51,25 +55,32 @@ type Image struct {
 	sum      *digest
 }
 
-// MaxPayload is how large a payload may be when it is packed, bytes.
-const MaxPayload = 64 << 20
-
 // Full returns the image that boots from the base alone with the payload embedded and the kernel
-// arguments edited. What was embedded before is replaced. The error is a *TooLargeError if the
-// payload has no room, and a *KernelArgumentError if the arguments have none or are wrong.
+// arguments edited. What was embedded before is replaced, arguments that the base was given after it
+// was published included. A payload larger than the embed area moves it to the image's end.
+//
+// The error is a *TooLargeError if the payload has no room, and a *KernelArgumentError if an argument
+// is wrong or if they have none.
 func (b *Base) Full(p Payload, args ...KernelArgument) (*Image, error) {
-	if err := b.CheckKernelArguments(args...); err != nil {
+	line, err := b.commandLine(args)
+	if err != nil {
 		return nil, err
 	}
 	packed, err := p.pack()
 	if err != nil {
 		return nil, err
 	}
-	if size := int64(len(packed)); size > b.area.length {
-		return nil, &TooLargeError{Packed: size, Limit: b.area.length}
+	patches, err := b.patches(packed)
+	if err != nil {
+		return nil, err
 	}
-	layout := overlay(b.size, []extent{{start: b.area.offset, length: b.area.length, data: packed}})
-	return newImage(b, layout, []Segment{{Name: "image", End: b.size}}), nil
+	layout := overlay(b.size, append(patches, b.kargs.patches(line)...))
+	config := Segment{Name: "config", Start: b.area.offset, End: b.area.offset + b.area.length}
+	size := layout[len(layout)-1].end()
+	if size > b.size {
+		config = Segment{Name: "config", Start: wholeSectors(b.size), End: size}
+	}
+	return newImage(b, layout, segmentsOf(b.volume, size, config)), nil
 }
 
 // newImage makes an image of extents that follow each other from byte 0. base may be nil if none

@@ -104,22 +104,6 @@ func TestEmbeddingReplacesWhatWasThere(t *testing.T) {
 	require.Equal(t, contents(t, full(t, base, "short")), second)
 }
 
-func TestPayloadLargerThanTheArea(t *testing.T) {
-	base := open(t, write(t, skeleton.ISO{EmbedSize: 4096}))
-	noise := make([]byte, 5000)
-	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
-	require.NoError(t, err)
-	_, err = base.Full(isogen.Payload{Ignition: noise})
-	var large *isogen.TooLargeError
-	require.ErrorAs(t, err, &large)
-	require.EqualValues(t, 4096, large.Limit)
-	require.Greater(t, large.Packed, int64(5000))
-	require.ErrorContains(t, err, "the base ISO's embed area has 4096: shorten")
-
-	_, err = base.Full(isogen.Payload{Ignition: bytes.Repeat([]byte("a"), 1<<20)})
-	require.NoError(t, err, "the packed size counts")
-}
-
 func TestBadPayload(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	files := func(paths ...string) isogen.Payload {

@@ -1,5 +1,7 @@
 package isogen
 
+import "slices"
+
 // Info is what there is to know of a base.
 type Info struct {
 	VolumeID        string              `json:"volume_id"`
@@ -30,13 +32,38 @@ type KernelArgumentAreas struct {
 	Files   []string `json:"files"`   // that hold an area
 }
 
+// public is what others may know of an area.
+func (a area) public() EmbedArea {
+	return EmbedArea{File: a.name, Offset: a.offset, Length: a.length, Relocatable: a.whole()}
+}
+
 // Info returns what there is to know of the base.
 func (b *Base) Info() Info {
-	return Info{
+	info := Info{
 		VolumeID:     b.volumeID,
 		Version:      b.Version(),
 		Architecture: b.architecture,
 		Size:         b.size,
-		EmbedArea:    EmbedArea{Offset: b.area.offset, Length: b.area.length},
+		EmbedArea:    b.area.public(),
+		Boots:        b.boots,
 	}
+	if k := b.kargs; k != nil {
+		info.KernelArguments = KernelArgumentAreas{Size: k.size, Default: k.standard}
+		for _, a := range k.list {
+			info.KernelArguments.Files = append(info.KernelArguments.Files, a.file)
+		}
+	}
+	info.NetworkReason = b.missingForNetworkBoot()
+	info.NetworkBoot = info.NetworkReason == ""
+	return info
+}
+
+// missingForNetworkBoot says which of the files that machines load over the network is not there.
+func (b *Base) missingForNetworkBoot() string {
+	for _, names := range [][]string{{"vmlinuz", "kernel.img"}, {"initrd.img"}, {"rootfs.img"}} {
+		if !slices.ContainsFunc(names, func(name string) bool { return b.volume.Find("images/pxeboot/"+name) != nil }) {
+			return "there is no images/pxeboot/" + names[0] + " in it"
+		}
+	}
+	return ""
 }

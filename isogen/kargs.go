@@ -1,8 +1,11 @@
 package isogen
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Operation is what a KernelArgument does to the base's default command line.
@@ -17,7 +20,7 @@ const (
 
 // KernelArgument is one edit of the command line that the live system boots with. The rules are
 // those of coreos-installer: whatever the order they are given in, deletions come first, then what
-// is appended, then replacements.
+// is appended, then replacements; what to delete or replace need not be there.
 type KernelArgument struct {
 	Operation Operation
 	Value     string // an argument as "quiet" or "key=value"; for Replace "key=old=new"
@@ -26,27 +29,124 @@ type KernelArgument struct {
 // KernelArgumentError says why kernel arguments cannot be put into a base's images.
 type KernelArgumentError struct {
 	Argument string // the value at fault, "" if it is all of them together
-	Area     string // the area that they do not fit in, as a path in the ISO; "" if none
-	Needed   int64  // bytes that the command line and its end need, 0 unless it is too long
-	Had      int64  // bytes that the area has, 0 unless it is too long
+	Area     string // the file whose area is too small, "" if that is not the problem
+	Needed   int64  // bytes that the command line and its end take, 0 if that is not the problem
+	Had      int64  // bytes that the area has, 0 if that is not the problem
 	Problem  string // a sentence
 }
 
 func (e *KernelArgumentError) Error() string { return e.Problem }
 
-// ErrNoKernelArguments says that a base has no areas for kernel arguments.
-var ErrNoKernelArguments = errors.New("it has no areas for kernel arguments")
+// KernelArguments returns the base's default command line as the arguments edit it, whatever its
+// length. The error is a *KernelArgumentError if an argument is wrong, or if the base does not say
+// its default command line, as those of OpenShift 4.6 do not.
+func (b *Base) KernelArguments(args ...KernelArgument) (string, error) {
+	for _, a := range args {
+		if err := a.check(); err != nil {
+			return "", err
+		}
+	}
+	if b.kargs == nil {
+		return "", &KernelArgumentError{Problem: fmt.Sprintf("the base ISO %s (%s) has no areas for kernel arguments: leave them out or use a newer CoreOS release", b.path, b.volumeID)}
+	}
+	return edit(b.kargs.standard, args), nil
+}
 
-// CheckKernelArguments returns a *KernelArgumentError if Full would refuse the arguments.
+// CheckKernelArguments returns the *KernelArgumentError that Full would return for the arguments:
+// one of them is wrong, a boot loader would misread it, the base has no areas, or they are too long.
 func (b *Base) CheckKernelArguments(args ...KernelArgument) error {
-	_, err := b.KernelArguments(args...)
+	_, err := b.commandLine(args)
 	return err
 }
 
-// KernelArguments returns the base's default command line as the arguments edit it.
-func (b *Base) KernelArguments(args ...KernelArgument) (string, error) {
-	if len(args) == 0 {
+// commandLine returns what an image's areas must hold; "" if the base has none and needs none.
+func (b *Base) commandLine(args []KernelArgument) (string, error) {
+	if b.kargs == nil && len(args) == 0 {
 		return "", nil
 	}
-	return "", &KernelArgumentError{Problem: fmt.Sprintf("the base ISO %s cannot take kernel arguments yet", b.path)}
+	line, err := b.KernelArguments(args...)
+	if err != nil {
+		return "", err
+	}
+	for _, a := range args {
+		if err := a.checkSyntax(); err != nil && a.Operation != Delete && b.kargs.inScripts() {
+			return "", err
+		}
+	}
+	if needed := int64(len(line)) + 1; needed > b.kargs.size {
+		where := b.kargs.list[0].file
+		return "", &KernelArgumentError{Area: where, Needed: needed, Had: b.kargs.size,
+			Problem: fmt.Sprintf("the kernel arguments take %d bytes together with the base ISO's own, its area in %s has %d: shorten them by %d bytes", needed, where, b.kargs.size, needed-b.kargs.size)}
+	}
+	return line, nil
+}
+
+// replacement is the form of what a Replace takes.
+var replacement = regexp.MustCompile(`^([^=]+)=([^=]+)=([^=]+)$`)
+
+// check looks for what no command line can hold.
+func (a KernelArgument) check() error {
+	wrong := func(format string, args ...any) error {
+		return &KernelArgumentError{Argument: a.Value, Problem: fmt.Sprintf("the kernel argument %q ", a.Value) + fmt.Sprintf(format, args...)}
+	}
+	value := strings.TrimSpace(a.Value)
+	switch {
+	case a.Operation != Append && a.Operation != Delete && a.Operation != Replace:
+		return wrong("has the operation %q: use append, delete or replace", a.Operation)
+	case value == "":
+		return wrong("is empty: leave it out")
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
+		return wrong("has a line break or another character that is no text: leave it out")
+	case strings.Count(value, `"`)%2 == 1:
+		return wrong("has a double quote without its other one: add it")
+	case a.Operation == Replace && !replacement.MatchString(value):
+		return wrong("is no replacement: write it as key=old=new")
+	}
+	return nil
+}
+
+// checkSyntax looks for what GRUB would not hand on to the kernel as it is written (GRUB manual,
+// "Quoting"); isolinux would, but the areas of both hold the same.
+func (a KernelArgument) checkSyntax() error {
+	wrong := func(c rune, remedy string) error {
+		return &KernelArgumentError{Argument: a.Value, Problem: fmt.Sprintf("the kernel argument %q has a %q, which the boot loader GRUB takes as its own: %s", a.Value, c, remedy)}
+	}
+	quoted, previous := false, ' '
+	for _, c := range strings.TrimSpace(a.Value) {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case strings.ContainsRune(`$\'`, c):
+			return wrong(c, "leave it out")
+		case !quoted && (strings.ContainsRune(`;&|<>{}`, c) || c == '#' && previous == ' '):
+			return wrong(c, "put the value in double quotes")
+		}
+		previous = c
+	}
+	return nil
+}
+
+// edit applies the arguments to a command line. As in coreos-installer, a value is matched as text
+// between blanks, so it may be several arguments that follow each other.
+func edit(line string, args []KernelArgument) string {
+	line = " " + line + " "
+	substitute := func(old, new string) {
+		for old != new && strings.Contains(line, old) { // a blank is shared by two matches
+			line = strings.ReplaceAll(line, old, new)
+		}
+	}
+	each := func(op Operation, do func(value string)) {
+		for _, a := range args {
+			if a.Operation == op {
+				do(strings.TrimSpace(a.Value))
+			}
+		}
+	}
+	each(Delete, func(v string) { substitute(" "+v+" ", " ") })
+	each(Append, func(v string) { line += v + " " })
+	each(Replace, func(v string) {
+		m := replacement.FindStringSubmatch(v)
+		substitute(" "+m[1]+"="+m[2]+" ", " "+m[1]+"="+m[3]+" ")
+	})
+	return strings.TrimSpace(line)
 }

@@ -15,6 +15,10 @@ import (
 // configPath is where Ignition looks for its config in the initial RAM file system.
 const configPath = "config.ign"
 
+// packerName is in the gzip header of what is packed here, where programs (and the kernel's unpacker)
+// expect a file name.
+const packerName = "landfall"
+
 // Payload is what an image adds to its base: files of the initial RAM file system of the live
 // system.
 type Payload struct {
@@ -31,17 +35,22 @@ type File struct {
 
 // TooLargeError says that a payload has no room in an image.
 type TooLargeError struct {
-	Packed int64 // bytes after compression
-	Limit  int64 // bytes that there is room for
+	Packed int64  // bytes after compression
+	Limit  int64  // bytes that there is room for
+	File   string // the file of the base that the embed area is a part of, so that it cannot be larger; "" if Limit is MaxPayload
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, the base ISO's embed area has %d: shorten the ignition override, the CA bundle or the static network configuration", e.Packed, e.Limit)
+	limit := fmt.Sprintf("an image carries at most %d", e.Limit)
+	if e.File != "" {
+		limit = fmt.Sprintf("the base ISO's embed area has %d and cannot grow, being a part of %s", e.Limit, e.File)
+	}
+	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, %s: shorten the ignition override, the CA bundle or the static network configuration", e.Packed, limit)
 }
 
 // pack makes the archive that the kernel unpacks: a newc cpio (Linux
 // Documentation/driver-api/early-userspace/buffer-format.rst), gzip'ed. The same payload gives the
-// same bytes: neither time nor order of the files gets in.
+// same bytes: neither time nor order of the files gets in. The error is a *TooLargeError beyond MaxPayload.
 func (p Payload) pack() ([]byte, error) {
 	files, err := p.members()
 	if err != nil {
@@ -52,6 +61,7 @@ func (p Payload) pack() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	z.Name = packerName
 	archive := cpio.NewWriter(z)
 	made := map[string]bool{".": true}
 	for _, f := range files {
@@ -71,6 +81,9 @@ func (p Payload) pack() ([]byte, error) {
 	}
 	if err := z.Close(); err != nil {
 		return nil, err
+	}
+	if packed.Len() > MaxPayload {
+		return nil, &TooLargeError{Packed: int64(packed.Len()), Limit: MaxPayload}
 	}
 	return packed.Bytes(), nil
 }

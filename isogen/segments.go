@@ -1,10 +1,94 @@
 package isogen
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"landfall/isogen/iso9660"
+)
+
 // Segment is a named part of an image, so that a person can be told what was read of it.
 type Segment struct {
-	Name       string // "boot loader", "kernel", "initrd", "config", "rootfs", …
+	Name       string // "boot loader", "directory", "kernel", "initrd", "config", "rootfs", "boot image" (s390x: kernel and initrd in one) or "other"
 	Start, End int64  // bytes; End is behind the last one
 }
 
-// Segments returns the parts of the image in their order. Together they are the whole image.
+// Segments returns the parts of the image in their order; what lies side by side under one name is
+// one segment. Together they are the whole image. The slice is shared and must not be changed.
 func (i *Image) Segments() []Segment { return i.segments }
+
+// segmentsOf names the parts of an ISO of size bytes whose payload is in config.
+func segmentsOf(v *iso9660.Volume, size int64, config Segment) []Segment {
+	parts := []Segment{config}
+	add := func(name string, start, length int64) {
+		end := wholeSectors(start + length)
+		if start < config.End && config.Start < end { // the config is inside, or is the file itself
+			parts = append(parts, Segment{name, start, config.Start})
+			start = config.End
+		}
+		parts = append(parts, Segment{name, start, end})
+	}
+	for path, e := range v.Files() {
+		add(segmentName(path), e.Offset, e.Size)
+	}
+	for _, s := range v.Structures {
+		name := "directory"
+		if s.Offset == 0 {
+			name = "boot loader" // the system area
+		}
+		add(name, s.Offset, s.Size)
+	}
+	if v.BootCatalog != 0 {
+		add("boot loader", v.BootCatalog, iso9660.SectorSize)
+	}
+	return joined(parts, size)
+}
+
+// segmentName tells what a file of an ISO is for.
+func segmentName(path string) string {
+	path = strings.ToLower(path)
+	switch name, _, _ := strings.Cut(path, "."); name {
+	case "images/pxeboot/vmlinuz", "images/pxeboot/kernel":
+		return "kernel"
+	case "images/pxeboot/initrd":
+		return "initrd"
+	case "images/pxeboot/rootfs":
+		return "rootfs"
+	case "images/cdboot":
+		return "boot image"
+	case "images/efiboot":
+		return "boot loader"
+	}
+	switch dir, _, _ := strings.Cut(path, "/"); dir {
+	case "efi", "isolinux", "boot", "ppc", "boot.cat", "boot.catalog":
+		return "boot loader"
+	}
+	return "other"
+}
+
+// joined makes one run of segments, from 0 to size, of parts in any order that may overlap.
+func joined(parts []Segment, size int64) []Segment {
+	slices.SortStableFunc(parts, func(a, b Segment) int { return cmp.Compare(a.Start, b.Start) })
+	var run []Segment
+	at := int64(0)
+	put := func(name string, end int64) {
+		if end = min(end, size); end <= at {
+			return
+		}
+		if n := len(run); n > 0 && run[n-1].Name == name {
+			run[n-1].End = end
+		} else {
+			run = append(run, Segment{name, at, end})
+		}
+		at = end
+	}
+	for _, p := range parts {
+		if p.End > p.Start {
+			put("other", p.Start)
+			put(p.Name, p.End)
+		}
+	}
+	put("other", size)
+	return run
+}

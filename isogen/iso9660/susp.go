@@ -1,6 +1,9 @@
 package iso9660
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // maxContinuations bounds the continuation areas that one record may chain.
 const maxContinuations = 16
@@ -16,7 +19,7 @@ func suspSkip(b []byte) int {
 
 // rockRidgeName joins the NM entries of a system use field and of its continuation areas
 // (RRIP 4.1.4, SUSP 5.1); "" if there are none.
-func (d *decoder) rockRidgeName(b []byte) (string, error) {
+func (d *decoder) rockRidgeName(b []byte, record int64) (string, error) {
 	b = b[min(d.suspAt, len(b)):]
 	var name []byte
 	for range maxContinuations {
@@ -45,10 +48,16 @@ func (d *decoder) rockRidgeName(b []byte) (string, error) {
 		}
 		at := int64(binary.LittleEndian.Uint32(ce[4:]))*SectorSize + int64(binary.LittleEndian.Uint32(ce[12:]))
 		size := min(int64(binary.LittleEndian.Uint32(ce[20:])), SectorSize)
+		if d.bytes += size; d.bytes > maxDirectoryBytes {
+			return "", &FormatError{at, "the continuation areas are too large"}
+		}
 		var err error
 		if b, err = d.read(at, size, "a continuation area"); err != nil {
 			return "", err
 		}
+	}
+	if len(name) > maxName {
+		return "", &FormatError{record, fmt.Sprintf("a file name has more than %d bytes", maxName)}
 	}
 	return string(name), nil
 }

@@ -1,8 +1,10 @@
-// Package iso9660 reads and writes ISO 9660 volumes as far as CoreOS live images use them: one
-// primary volume, names in Rock Ridge or plain level 1 form, files that lie in one piece.
+// Package iso9660 reads and writes ISO 9660 volumes as far as CoreOS live images use them: names in
+// Rock Ridge or plain level 1 form, the same files once more under Joliet names, files that lie in
+// one piece, and an El Torito boot catalog.
 //
 // Positions and sizes are bytes (int64) everywhere, so volumes beyond 4 GiB need no care. The format
-// is ECMA-119 (ISO 9660), SUSP 1.12 and RRIP 1.12 (Rock Ridge).
+// is ECMA-119 (ISO 9660), SUSP 1.12 and RRIP 1.12 (Rock Ridge), the Joliet specification of 1995 and
+// El Torito 1.0.
 package iso9660
 
 import (
@@ -27,7 +29,8 @@ const (
 	maxDescriptors    = 64
 	maxEntries        = 1 << 16
 	maxDepth          = 32
-	maxDirectoryBytes = 16 << 20
+	maxDirectoryBytes = 16 << 20 // continuation areas included
+	maxName           = 255      // bytes of a Rock Ridge name, as Linux has it
 )
 
 // ErrNotISO says that there are no ISO 9660 volume descriptors.
@@ -54,11 +57,28 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("damaged at byte %d: %s", e.Offset, e.Problem)
 }
 
-// Volume is the primary volume of an image.
+// Volume is a volume of an image. Open returns the primary one.
 type Volume struct {
-	ID   string // volume identifier without its padding
-	Size int64  // bytes the volume takes; the image may be longer
-	Root *Entry
+	ID         string // volume identifier without its padding
+	Size       int64  // bytes the volume takes; the image may be longer
+	Descriptor int64  // where the volume descriptor is, bytes
+	Root       *Entry
+
+	// What only the primary volume has.
+	Supplementary []*Volume // the same files under other names: Joliet, ISO 9660:1999
+	BootCatalog   int64     // where the El Torito boot catalog is, bytes; 0 if there is none
+	Structures    []Range   // what the format takes for itself: the system area, descriptors, path tables, directories
+}
+
+// Range is a run of bytes of an image.
+type Range struct {
+	Offset, Size int64
+	What         string // for people
+}
+
+// Overlaps tells whether the ranges share a byte.
+func (r Range) Overlaps(offset, size int64) bool {
+	return r.Size > 0 && size > 0 && r.Offset < offset+size && offset < r.Offset+r.Size
 }
 
 // Entry is a file or a directory.
@@ -68,36 +88,41 @@ type Entry struct {
 	Offset   int64    // where the contents begin, bytes
 	Size     int64    // bytes
 	Record   int64    // where the (first) directory record is, bytes
+	Split    bool     // in several records, as level 3 allows
 	Children []*Entry // of a directory, in the order of the image
 
 	plain bool // Name is the plain, upper-case, shortened one
 }
 
-// Open reads the descriptors and the whole directory tree of the image in r, which has size bytes.
-// The errors are ErrNotISO, *TruncatedError, *FormatError or what r's ReadAt returned.
+// Open reads the descriptors and the directory trees of the image in r, which has size bytes. The
+// errors are ErrNotISO, *TruncatedError, *FormatError or what r's ReadAt returned.
 func Open(r io.ReaderAt, size int64) (*Volume, error) {
-	d := decoder{r: r, size: size, seen: map[int64]bool{}}
-	pvd, err := d.primaryDescriptor()
+	d := decoder{r: r, size: size}
+	descriptors, err := d.descriptors()
 	if err != nil {
 		return nil, err
 	}
-	const at = descriptorStart
-	if bs := binary.LittleEndian.Uint16(pvd[128:]); bs != SectorSize {
-		return nil, &FormatError{at, fmt.Sprintf("the logical block size is %d, only %d is supported", bs, SectorSize)}
-	}
-	v := &Volume{
-		ID:   strings.TrimRight(string(pvd[40:72]), " \x00"),
-		Size: int64(binary.LittleEndian.Uint32(pvd[80:])) * SectorSize,
-	}
-	if v.Size > size {
-		return nil, &TruncatedError{Size: size, Want: v.Size, What: "the volume"}
-	}
-	root, err := parseRecord(pvd[156:190], at+156)
+	d.note(0, descriptorStart, "the system area")
+	d.note(descriptorStart, int64(len(descriptors))*SectorSize, "the volume descriptors")
+	v, err := d.volume(descriptors[0], descriptorStart)
 	if err != nil {
 		return nil, err
 	}
-	v.Root = &Entry{Dir: true, Offset: root.offset, Size: root.size, Record: at + 156}
-	return v, d.walk(v.Root, "", 0)
+	for i, b := range descriptors {
+		at := descriptorStart + int64(i)*SectorSize
+		switch {
+		case b[0] == bootRecord && strings.TrimRight(string(b[7:39]), "\x00 ") == "EL TORITO SPECIFICATION" && v.BootCatalog == 0:
+			v.BootCatalog = int64(binary.LittleEndian.Uint32(b[71:])) * SectorSize
+		case b[0] == supplementaryVolume:
+			other, err := d.volume(b, at)
+			if err != nil {
+				return nil, err
+			}
+			v.Supplementary = append(v.Supplementary, other)
+		}
+	}
+	v.Structures = d.structures
+	return v, nil
 }
 
 // Find returns the entry at a slash-separated path, or nil. Letter case does not matter, and where
@@ -144,203 +169,52 @@ func plainName(name string) string {
 	return clean(base, 8) + "." + clean(ext, 3)
 }
 
-// decoder holds what a walk over the tree needs and what bounds it.
-type decoder struct {
-	r       io.ReaderAt
-	size    int64
-	seen    map[int64]bool // offsets of the directories met so far
-	entries int
-	bytes   int64
-	suspAt  int // bytes to skip at the start of each system use field, SUSP's LEN_SKP
-}
-
-// read returns n bytes at an offset; what is named if they are not there.
-func (d *decoder) read(off, n int64, what string) ([]byte, error) {
-	if off < 0 || n < 0 || off > d.size-n {
-		return nil, &TruncatedError{Size: d.size, Want: off + n, What: what}
-	}
-	b := make([]byte, n)
-	if k, err := d.r.ReadAt(b, off); int64(k) < n {
-		if errors.Is(err, io.EOF) {
-			return nil, &TruncatedError{Size: off + int64(k), Want: off + n, What: what}
-		}
-		return nil, fmt.Errorf("reading %s: %w", what, err)
-	}
-	return b, nil
-}
-
-func (d *decoder) primaryDescriptor() ([]byte, error) {
-	var primary []byte
-	for i := range int64(maxDescriptors) {
-		at := int64(descriptorStart + i*SectorSize)
-		if i == 0 && d.size < at+SectorSize {
-			return nil, fmt.Errorf("%w: it has only %d bytes", ErrNotISO, d.size)
-		}
-		b, err := d.read(at, SectorSize, "its volume descriptors")
-		if err != nil {
-			return nil, err
-		}
-		if string(b[1:6]) != "CD001" {
-			if i == 0 {
-				return nil, fmt.Errorf("%w: no CD001 mark at byte %d", ErrNotISO, at+1)
+// Links returns every entry, of the volume and of the supplementary ones, whose contents are those
+// of the file e: e itself, its Joliet twin, hard links. No record comes twice.
+func (v *Volume) Links(e *Entry) []*Entry {
+	var links []*Entry
+	seen := map[int64]bool{}
+	for _, v := range append([]*Volume{v}, v.Supplementary...) {
+		for c := range v.All() {
+			if !c.Dir && c.Offset == e.Offset && c.Size == e.Size && !seen[c.Record] {
+				seen[c.Record] = true
+				links = append(links, c)
 			}
-			return nil, &FormatError{at, "the volume descriptors do not end"}
-		}
-		switch {
-		case b[0] == 1 && i == 0:
-			primary = b
-		case b[0] == 255 && primary != nil:
-			return primary, nil
-		case primary == nil:
-			return nil, &FormatError{at, "the first volume descriptor is not the primary one"}
 		}
 	}
-	return nil, &FormatError{descriptorStart, "too many volume descriptors"}
-}
-
-func (d *decoder) walk(dir *Entry, path string, depth int) error {
-	what := "the directory /" + path
-	switch {
-	case depth > maxDepth:
-		return &FormatError{dir.Record, what + " is nested too deeply"}
-	case d.seen[dir.Offset]:
-		return &FormatError{dir.Record, what + " leads back to a directory met before"}
-	case d.bytes+dir.Size > maxDirectoryBytes:
-		return &FormatError{dir.Record, what + " is too large"}
-	}
-	d.seen[dir.Offset] = true
-	d.bytes += dir.Size
-	b, err := d.read(dir.Offset, dir.Size, what)
-	if err != nil {
-		return err
-	}
-	if err := d.list(dir, b, path); err != nil {
-		return err
-	}
-	for _, c := range dir.Children {
-		if !c.Dir {
-			continue
-		}
-		if err := d.walk(c, join(path, c.Name), depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// list turns the records of one directory into its children.
-func (d *decoder) list(dir *Entry, b []byte, path string) error {
-	var open *Entry // a file whose next record continues it
-	for i := 0; i < len(b); {
-		if b[i] == 0 { // records do not cross sectors; the rest of this one is empty
-			i = (i/SectorSize + 1) * SectorSize
-			continue
-		}
-		at := dir.Offset + int64(i)
-		rec, err := parseRecord(b[i:], at)
-		if err != nil {
-			return err
-		}
-		i += rec.length
-		if rec.self {
-			if path == "" && at == dir.Offset {
-				d.suspAt = suspSkip(rec.systemUse)
-			}
-			continue
-		}
-		if d.entries++; d.entries > maxEntries {
-			return &FormatError{at, "too many entries"}
-		}
-		if open != nil {
-			if rec.offset != open.Offset+open.Size {
-				return &FormatError{at, "the file /" + join(path, open.Name) + " lies in several places, which is not supported"}
-			}
-			open.Size += rec.size
-		} else if open, err = d.entry(rec, at); err != nil {
-			return err
-		} else {
-			dir.Children = append(dir.Children, open)
-		}
-		if !open.Dir && open.Size > 0 && open.Offset+open.Size > d.size {
-			return &TruncatedError{Size: d.size, Want: open.Offset + open.Size, What: "the file /" + join(path, open.Name)}
-		}
-		if !rec.continued {
-			open = nil
-		}
-	}
-	return nil
-}
-
-func (d *decoder) entry(rec record, at int64) (*Entry, error) {
-	e := &Entry{Dir: rec.dir, Offset: rec.offset, Size: rec.size, Record: at}
-	name, err := d.rockRidgeName(rec.systemUse)
-	if err != nil {
-		return nil, err
-	}
-	if name == "" {
-		e.plain = true
-		name, _, _ = strings.Cut(rec.name, ";")
-		name = strings.TrimSuffix(name, ".")
-	}
-	if name == "" || strings.ContainsAny(name, "/\x00") {
-		return nil, &FormatError{at, fmt.Sprintf("%q is no file name", name)}
-	}
-	e.Name = name
-	return e, nil
-}
-
-func join(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	return dir + "/" + name
-}
-
-// record is a directory record, ECMA-119 9.1.
-type record struct {
-	length    int
-	offset    int64
-	size      int64
-	name      string
-	self      bool // the directory itself or its parent
-	dir       bool
-	continued bool // the next record continues this file
-	systemUse []byte
-}
-
-func parseRecord(b []byte, at int64) (record, error) {
-	length := int(b[0])
-	if length < 34 || length > len(b) || 33+int(b[32]) > length || b[32] == 0 {
-		return record{}, &FormatError{at, "a directory record has an impossible length"}
-	}
-	if b[26] != 0 || b[27] != 0 {
-		return record{}, &FormatError{at, "a file is interleaved, which is not supported"}
-	}
-	n := int(b[32])
-	r := record{
-		length:    length,
-		offset:    (int64(binary.LittleEndian.Uint32(b[2:])) + int64(b[1])) * SectorSize,
-		size:      int64(binary.LittleEndian.Uint32(b[10:])),
-		name:      string(b[33 : 33+n]),
-		dir:       b[25]&0x02 != 0,
-		continued: b[25]&0x80 != 0,
-	}
-	r.self = r.name == "\x00" || r.name == "\x01"
-	r.systemUse = b[min(33+n+(n+1)%2, length):length]
-	return r, nil
+	return links
 }
 
 // All yields the root and every entry below it, parents before children.
 func (v *Volume) All() iter.Seq[*Entry] {
-	return func(yield func(*Entry) bool) { v.Root.all(yield) }
+	return func(yield func(*Entry) bool) {
+		v.Root.all("", func(_ string, e *Entry) bool { return yield(e) })
+	}
 }
 
-func (e *Entry) all(yield func(*Entry) bool) bool {
-	if !yield(e) {
+// Files yields every file with its path, in the order of the tree.
+func (v *Volume) Files() iter.Seq2[string, *Entry] {
+	return func(yield func(string, *Entry) bool) {
+		v.Root.all("", func(path string, e *Entry) bool { return e.Dir || yield(path, e) })
+	}
+}
+
+// FileAt returns the first file, and its path, that holds all of a run of bytes; nil if none does.
+func (v *Volume) FileAt(offset, size int64) (*Entry, string) {
+	for path, e := range v.Files() {
+		if offset >= e.Offset && offset+size <= e.Offset+e.Size {
+			return e, path
+		}
+	}
+	return nil, ""
+}
+
+func (e *Entry) all(path string, yield func(string, *Entry) bool) bool {
+	if !yield(path, e) {
 		return false
 	}
 	for _, c := range e.Children {
-		if !c.all(yield) {
+		if !c.all(join(path, c.Name), yield) {
 			return false
 		}
 	}

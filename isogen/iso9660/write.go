@@ -6,28 +6,37 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf16"
 )
 
 // Image is what Write lays out.
 type Image struct {
-	VolumeID string    // at most 32 characters
+	VolumeID string    // at most 32 characters; Joliet holds 16 of them
 	Time     time.Time // of the volume and of all files
 	System   []byte    // contents of the system area, at most 32 KiB
 	Files    []File    // their directories are made
+	Joliet   bool      // whether to add a second tree, with Joliet names
+	Boot     []Boot    // what the El Torito boot catalog lists, if anything
 }
 
 // File is a file of an Image.
 type File struct {
 	Path string // relative, as images/ignition.img
 	Data []byte
+	Link string // the path of a file before this one whose contents it shares; Data is not used then
+}
+
+// Boot is an entry of the boot catalog.
+type Boot struct {
+	Platform Platform
+	File     string // path of the boot image
 }
 
 // Write writes a level 1 volume with Rock Ridge names. The same image gives the same bytes. It is
-// meant for small images, whose contents are at hand in memory; nothing in it is bootable.
+// meant for small images, whose contents are at hand in memory.
 func Write(w io.Writer, img Image) error {
 	if len(img.VolumeID) > 32 {
 		return fmt.Errorf("the volume identifier %q has more than 32 characters", img.VolumeID)
@@ -35,60 +44,127 @@ func Write(w io.Writer, img Image) error {
 	if len(img.System) > descriptorStart {
 		return fmt.Errorf("the system area has %d bytes, %d were given", descriptorStart, len(img.System))
 	}
-	l := layout{image: img, root: &node{dir: true, plain: "\x00"}}
+	l := layout{image: img, contents: map[string]*content{}, trees: []*tree{{root: &node{dir: true, id: "\x00"}}}}
+	if img.Joliet {
+		l.trees = append(l.trees, &tree{joliet: true, root: &node{dir: true, id: "\x00"}})
+	}
 	for _, f := range img.Files {
-		if err := l.root.add(f); err != nil {
+		if err := l.add(f); err != nil {
 			return err
+		}
+	}
+	for _, b := range img.Boot {
+		if l.contents[b.File] == nil {
+			return fmt.Errorf("the boot image %q is not in the image", b.File)
 		}
 	}
 	l.place()
 	return l.write(w)
 }
 
+// content is what a file holds; hard links share it.
+type content struct {
+	data   []byte
+	sector uint32
+}
+
+// tree is one of the directory trees of an image.
+type tree struct {
+	joliet    bool
+	root      *node
+	dirs      []*node // in the order of the path table: by level, parent, name
+	pathTable uint32  // sector of the little-endian one; the big-endian one follows
+	tableSize int     // bytes
+}
+
 // node is a file or directory to be written.
 type node struct {
 	name     string
-	plain    string // with the version, as in the record
+	id       string // the name as it is in the record, with the version
 	dir      bool
-	data     []byte
-	size     int // bytes of the file or of the directory's records
+	content  *content // of a file
+	size     int      // bytes of a directory's records
 	parent   *node
-	children []*node // sorted by plain name, as ECMA-119 9.3 wants it
-	sector   uint32
-	number   uint16 // of a directory in the path table
+	children []*node // sorted by id, as ECMA-119 9.3 wants it
+	sector   uint32  // of a directory
+	number   uint16  // of a directory in the path table
 }
 
-func (n *node) add(f File) error {
+// id is the form of a name in the tree's records.
+func (t *tree) id(name string, dir bool) (string, error) {
+	if !t.joliet {
+		plain := plainName(name)
+		if dir {
+			return plain, nil
+		}
+		if !strings.Contains(plain, ".") {
+			plain += "."
+		}
+		return plain + ";1", nil
+	}
+	if !dir {
+		name += ";1"
+	}
+	units := utf16.Encode([]rune(name))
+	if len(units) > 66 {
+		return "", fmt.Errorf("the name %s has more than the 64 characters of Joliet", name)
+	}
+	var b []byte
+	for _, u := range units {
+		b = binary.BigEndian.AppendUint16(b, u)
+	}
+	return string(b), nil
+}
+
+func (l *layout) add(f File) error {
 	if !fs.ValidPath(f.Path) || f.Path == "." {
 		return fmt.Errorf("%q is no path of a file in an image", f.Path)
 	}
-	dir := n
-	if d := path.Dir(f.Path); d != "." {
-		for _, name := range strings.Split(d, "/") {
-			child, err := dir.insert(&node{name: name, plain: plainName(name), dir: true})
-			if err != nil {
-				return err
-			}
-			dir = child
+	c := &content{data: f.Data}
+	if f.Link != "" {
+		if c = l.contents[f.Link]; c == nil {
+			return fmt.Errorf("%s is a link to %q, which is not before it", f.Path, f.Link)
+		}
+	} else {
+		l.files = append(l.files, c)
+	}
+	for _, t := range l.trees {
+		if err := t.add(f.Path, c); err != nil {
+			return err
 		}
 	}
-	name := path.Base(f.Path)
-	plain := plainName(name)
-	if !strings.Contains(plain, ".") {
-		plain += "."
+	l.contents[f.Path] = c
+	return nil
+}
+
+func (t *tree) add(file string, c *content) error {
+	dir := t.root
+	names := strings.Split(file, "/")
+	for i, name := range names {
+		last := i == len(names)-1
+		id, err := t.id(name, !last)
+		if err != nil {
+			return err
+		}
+		child := &node{name: name, id: id, dir: !last}
+		if last {
+			child.content = c
+		}
+		if dir, err = dir.insert(child); err != nil {
+			return err
+		}
 	}
-	_, err := dir.insert(&node{name: name, plain: plain + ";1", data: f.Data, size: len(f.Data)})
-	return err
+	return nil
 }
 
 // insert adds a child, or finds the directory of that name.
 func (n *node) insert(child *node) (*node, error) {
-	i, found := slices.BinarySearchFunc(n.children, child.plain, func(a *node, plain string) int { return strings.Compare(a.plain, plain) })
+	i, found := slices.BinarySearchFunc(n.children, child.id, func(a *node, id string) int { return strings.Compare(a.id, id) })
 	if found {
 		if c := n.children[i]; c.dir && child.dir && c.name == child.name {
 			return c, nil
 		}
-		return nil, fmt.Errorf("%s and %s have the same short name %s", n.children[i].name, child.name, child.plain)
+		return nil, fmt.Errorf("%s and %s have the same short name %s", n.children[i].name, child.name, child.id)
 	}
 	child.parent = n
 	n.children = slices.Insert(n.children, i, child)
@@ -97,37 +173,24 @@ func (n *node) insert(child *node) (*node, error) {
 
 // layout is an image with every part in its sector.
 type layout struct {
-	image     Image
-	root      *node
-	dirs      []*node // in the order of the path table: by level, parent, name
-	files     []*node
-	pathTable uint32 // sector of the little-endian one; the big-endian one follows
-	tableSize int    // bytes
-	sectors   uint32
+	image    Image
+	trees    []*tree // the primary one first
+	files    []*content
+	contents map[string]*content // by path
+	catalog  uint32              // sector of the boot catalog, if there is one
+	sectors  uint32
 }
 
 func sectors(size int) uint32 { return uint32((size + SectorSize - 1) / SectorSize) }
 
 func (l *layout) place() {
-	l.root.parent = l.root
-	l.dirs = []*node{l.root}
-	for i := 0; i < len(l.dirs); i++ {
-		l.dirs[i].number = uint16(i + 1)
-		for _, c := range l.dirs[i].children {
-			if c.dir {
-				l.dirs = append(l.dirs, c)
-			} else {
-				l.files = append(l.files, c)
-			}
-		}
+	next := uint32(descriptorStart/SectorSize + len(l.trees) + 1)
+	if len(l.image.Boot) > 0 {
+		l.catalog = next + 1
+		next += 2 // its descriptor and itself
 	}
-	l.pathTable = descriptorStart/SectorSize + 2
-	l.tableSize = len(l.table(binary.LittleEndian))
-	next := l.pathTable + 2*sectors(l.tableSize)
-	for _, d := range l.dirs {
-		d.sector = next
-		d.size = len(d.records(l.image.Time))
-		next += sectors(d.size)
+	for _, t := range l.trees {
+		next = t.place(next, l.image.Time)
 	}
 	for _, f := range l.files {
 		f.sector = next
@@ -136,16 +199,49 @@ func (l *layout) place() {
 	l.sectors = next
 }
 
+// place gives the tree's own structures their sectors and returns the one behind them.
+func (t *tree) place(next uint32, stamp time.Time) uint32 {
+	t.root.parent = t.root
+	t.dirs = []*node{t.root}
+	for i := 0; i < len(t.dirs); i++ {
+		t.dirs[i].number = uint16(i + 1)
+		for _, c := range t.dirs[i].children {
+			if c.dir {
+				t.dirs = append(t.dirs, c)
+			}
+		}
+	}
+	t.pathTable = next
+	t.tableSize = len(t.table(binary.LittleEndian))
+	next += 2 * sectors(t.tableSize)
+	for _, d := range t.dirs {
+		d.sector = next
+		d.size = len(d.records(stamp, t.joliet))
+		next += sectors(d.size)
+	}
+	return next
+}
+
 func (l *layout) write(w io.Writer) error {
 	parts := [][]byte{
 		append(slices.Clone(l.image.System), make([]byte, descriptorStart-len(l.image.System))...),
-		l.primary(),
-		append([]byte("\xffCD001\x01"), make([]byte, SectorSize-7)...),
-		l.table(binary.LittleEndian),
-		l.table(binary.BigEndian),
+		l.descriptor(l.trees[0]),
 	}
-	for _, d := range l.dirs {
-		parts = append(parts, d.records(l.image.Time))
+	if l.catalog > 0 {
+		parts = append(parts, l.bootRecord())
+	}
+	for _, t := range l.trees[1:] {
+		parts = append(parts, l.descriptor(t))
+	}
+	parts = append(parts, append([]byte("\xffCD001\x01"), make([]byte, SectorSize-7)...))
+	if l.catalog > 0 {
+		parts = append(parts, l.bootCatalog())
+	}
+	for _, t := range l.trees {
+		parts = append(parts, t.table(binary.LittleEndian), t.table(binary.BigEndian))
+		for _, d := range t.dirs {
+			parts = append(parts, d.records(l.image.Time, t.joliet))
+		}
 	}
 	for _, f := range l.files {
 		parts = append(parts, f.data)
@@ -164,21 +260,37 @@ func (l *layout) write(w io.Writer) error {
 	return nil
 }
 
-// primary is the primary volume descriptor, ECMA-119 8.4.
-func (l *layout) primary() []byte {
+// descriptor is the primary volume descriptor, ECMA-119 8.4, or Joliet's supplementary one, 8.5.
+func (l *layout) descriptor(t *tree) []byte {
 	b := make([]byte, SectorSize)
 	copy(b, "\x01CD001\x01")
-	fill := func(from, to int, s string) { copy(b[from:to], s+strings.Repeat(" ", to-from)) }
+	fill := func(from, to int, s string) {
+		if !t.joliet {
+			copy(b[from:to], s+strings.Repeat(" ", to-from))
+			return
+		}
+		for i := from; i+1 < to; i += 2 {
+			c := byte(' ')
+			if k := (i - from) / 2; k < len(s) {
+				c = s[k]
+			}
+			b[i], b[i+1] = 0, c
+		}
+	}
+	if t.joliet {
+		b[0] = supplementaryVolume
+		copy(b[88:], "%/E")
+	}
 	fill(8, 40, "LINUX")
 	fill(40, 72, l.image.VolumeID)
 	both32(b[80:], l.sectors)
 	both16(b[120:], 1)
 	both16(b[124:], 1)
 	both16(b[128:], SectorSize)
-	both32(b[132:], uint32(l.tableSize))
-	binary.LittleEndian.PutUint32(b[140:], l.pathTable)
-	binary.BigEndian.PutUint32(b[148:], l.pathTable+sectors(l.tableSize))
-	copy(b[156:], l.root.record(l.image.Time, "\x00", nil))
+	both32(b[132:], uint32(t.tableSize))
+	binary.LittleEndian.PutUint32(b[140:], t.pathTable)
+	binary.BigEndian.PutUint32(b[148:], t.pathTable+sectors(t.tableSize))
+	copy(b[156:], t.root.record(l.image.Time, "\x00", nil))
 	fill(190, 813, "")
 	stamp := l.image.Time.UTC().Format("20060102150405") + "00\x00"
 	const never = "0000000000000000\x00"
@@ -186,17 +298,53 @@ func (l *layout) primary() []byte {
 	return b
 }
 
+// bootRecord says where the boot catalog is, El Torito 2.0.
+func (l *layout) bootRecord() []byte {
+	b := make([]byte, SectorSize)
+	copy(b, "\x00CD001\x01EL TORITO SPECIFICATION")
+	binary.LittleEndian.PutUint32(b[71:], l.catalog)
+	return b
+}
+
+// bootCatalog is the validation entry, the initial entry, and a section for each further one,
+// El Torito 2.1 to 2.4.
+func (l *layout) bootCatalog() []byte {
+	b := make([]byte, SectorSize)
+	entry := func(at int, boot Boot) {
+		c := l.contents[boot.File]
+		load := min((len(c.data)+511)/512, 0xFFFF)
+		if boot.Platform == BIOS {
+			load = 4 // what boot loaders ask for; they load the rest
+		}
+		b[at] = 0x88
+		binary.LittleEndian.PutUint16(b[at+6:], uint16(load))
+		binary.LittleEndian.PutUint32(b[at+8:], c.sector)
+	}
+	b[0], b[1], b[30], b[31] = 1, byte(l.image.Boot[0].Platform), 0x55, 0xAA
+	binary.LittleEndian.PutUint16(b[28:], -checksum(b[:32]))
+	entry(32, l.image.Boot[0])
+	for i, boot := range l.image.Boot[1:] {
+		at := 64 + 64*i
+		b[at], b[at+1], b[at+2] = 0x90, byte(boot.Platform), 1
+		if i == len(l.image.Boot)-2 {
+			b[at] = 0x91
+		}
+		entry(at+32, boot)
+	}
+	return b
+}
+
 // table is the path table in one byte order, ECMA-119 9.4.
-func (l *layout) table(order binary.ByteOrder) []byte {
+func (t *tree) table(order binary.ByteOrder) []byte {
 	var b bytes.Buffer
-	for _, d := range l.dirs {
+	for _, d := range t.dirs {
 		head := make([]byte, 8)
-		head[0] = byte(len(d.plain))
+		head[0] = byte(len(d.id))
 		order.PutUint32(head[2:], d.sector)
 		order.PutUint16(head[6:], d.parent.number)
 		b.Write(head)
-		b.WriteString(d.plain)
-		if len(d.plain)%2 == 1 {
+		b.WriteString(d.id)
+		if len(d.id)%2 == 1 {
 			b.WriteByte(0)
 		}
 	}
@@ -204,13 +352,21 @@ func (l *layout) table(order binary.ByteOrder) []byte {
 }
 
 // records is the contents of a directory. A record never crosses a sector.
-func (n *node) records(t time.Time) []byte {
+func (n *node) records(t time.Time, joliet bool) []byte {
 	var b []byte
 	put := func(rec []byte) {
 		if room := SectorSize - len(b)%SectorSize; room < len(rec) {
 			b = append(b, make([]byte, room)...)
 		}
 		b = append(b, rec...)
+	}
+	if joliet { // no system use fields there
+		put(n.record(t, "\x00", nil))
+		put(n.parent.record(t, "\x01", nil))
+		for _, c := range n.children {
+			put(c.record(t, c.id, nil))
+		}
+		return append(b, make([]byte, (SectorSize-len(b)%SectorSize)%SectorSize)...)
 	}
 	self := n.attributes()
 	if n.parent == n {
@@ -221,7 +377,7 @@ func (n *node) records(t time.Time) []byte {
 	put(n.parent.record(t, "\x01", n.parent.attributes()))
 	for _, c := range n.children {
 		name := append([]byte{'N', 'M', byte(5 + len(c.name)), 1, 0}, c.name...)
-		put(c.record(t, c.plain, append(name, c.attributes()...)))
+		put(c.record(t, c.id, append(name, c.attributes()...)))
 	}
 	return append(b, make([]byte, (SectorSize-len(b)%SectorSize)%SectorSize)...)
 }
@@ -239,19 +395,23 @@ func (n *node) attributes() []byte {
 }
 
 // record is a directory record, ECMA-119 9.1.
-func (n *node) record(t time.Time, plain string, systemUse []byte) []byte {
-	head := 33 + len(plain) + (len(plain)+1)%2
+func (n *node) record(t time.Time, id string, systemUse []byte) []byte {
+	head := 33 + len(id) + (len(id)+1)%2
 	b := make([]byte, head, head+len(systemUse)+1)
-	both32(b[2:], n.sector)
-	both32(b[10:], uint32(n.size))
+	sector, size := n.sector, n.size
+	if !n.dir {
+		sector, size = n.content.sector, len(n.content.data)
+	}
+	both32(b[2:], sector)
+	both32(b[10:], uint32(size))
 	t = t.UTC()
 	copy(b[18:], []byte{byte(t.Year() - 1900), byte(t.Month()), byte(t.Day()), byte(t.Hour()), byte(t.Minute()), byte(t.Second()), 0})
 	if n.dir {
 		b[25] = 2
 	}
 	both16(b[28:], 1)
-	b[32] = byte(len(plain))
-	copy(b[33:], plain)
+	b[32] = byte(len(id))
+	copy(b[33:], id)
 	b = append(b, systemUse...)
 	if len(b)%2 == 1 {
 		b = append(b, 0)
@@ -260,11 +420,14 @@ func (n *node) record(t time.Time, plain string, systemUse []byte) []byte {
 	return b
 }
 
-// both32 and both16 write a number in both byte orders, ECMA-119 7.2.3 and 7.3.3.
-func both32(b []byte, v uint32) {
-	binary.LittleEndian.PutUint32(b, v)
-	binary.BigEndian.PutUint32(b[4:], v)
+// Both32 returns a number in both byte orders, as the format has its numbers (ECMA-119 7.3.3).
+func Both32(v uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, v), v)
 }
+
+func both32(b []byte, v uint32) { copy(b, Both32(v)) }
+
+// both16 writes a number in both byte orders, ECMA-119 7.2.3.
 
 func both16(b []byte, v uint16) {
 	binary.LittleEndian.PutUint16(b, v)

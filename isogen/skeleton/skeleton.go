@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,14 +30,29 @@ const (
 	minisoLength = 16 << 10
 )
 
+// Ages of live ISOs, by the month that the form is known from. Before the newest, areas for kernel
+// arguments had no end and pad; before 2023 there was no igninfo.json; before 2022 headers in the system
+// area said where the areas are, and at first nothing else did.
+const (
+	Age2020      = "2020-09" // no areas for kernel arguments
+	Age2021      = "2021-01" // areas for kernel arguments, by the header alone
+	Age2021Later = "2021-09" // by kargs.json too
+	Age2022      = "2022-02"
+	Age2023      = "2023-03"
+	Newest       = "2023-07"
+)
+
 // ISO describes an image. A zero field stands for the usual.
 type ISO struct {
+	Age          string            // one of the ages; Newest. The older ones are those of x86_64
 	VolumeID     string            // DefaultVolumeID
 	Architecture string            // "x86_64", "aarch64", "ppc64le" or "s390x"; x86_64
 	EmbedSize    int               // of images/ignition.img, bytes; DefaultEmbedSize
 	RootFSSize   int               // of images/pxeboot/rootfs.img, bytes; DefaultRootFS
 	Replace      map[string][]byte // files to have in place of the usual ones or besides them; nil leaves one out
-	System       []byte            // contents of the system area
+	Links        map[string]string // hard links: path to the path of the file
+	System       []byte            // contents of the system area; nil for partition tables and headers as the age has them
+	Trailing     int               // zero bytes behind the volume
 }
 
 // Where the embed area lies in s390x's combined boot image: behind kernel, parameters and initrd.
@@ -43,6 +60,12 @@ const (
 	cdbootFile   = "images/cdboot.img"
 	cdbootOffset = 132096
 	cdbootParams = 66688
+)
+
+// Other files that boot.
+const (
+	bootLoader   = "isolinux/isolinux.bin"
+	efiPartition = "images/efiboot.img"
 )
 
 // Write writes the image. The same description gives the same bytes.
@@ -56,23 +79,53 @@ func Write(w io.Writer, iso ISO) error {
 	if iso.RootFSSize == 0 {
 		iso.RootFSSize = DefaultRootFS
 	}
-	files, err := iso.files()
+	if iso.Age == "" {
+		iso.Age = Newest
+	}
+	img, err := iso.image()
 	if err != nil {
 		return err
 	}
-	img := iso9660.Image{VolumeID: iso.VolumeID, Time: time.Unix(1748000000, 0), System: iso.System}
+	if img.System = iso.System; img.System == nil {
+		if img.System, err = iso.system(img); err != nil {
+			return err
+		}
+	}
+	if err := iso9660.Write(w, img); err != nil {
+		return err
+	}
+	_, err = w.Write(make([]byte, iso.Trailing))
+	return err
+}
+
+// image is all but the system area.
+func (iso ISO) image() (iso9660.Image, error) {
+	img := iso9660.Image{VolumeID: iso.VolumeID, Time: time.Unix(1748000000, 0), Joliet: true}
+	files, err := iso.files()
+	if err != nil {
+		return img, err
+	}
 	for path, data := range iso.Replace {
 		files[path] = data
 	}
-	for path, data := range files {
-		if data != nil {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if data := files[path]; data != nil {
 			img.Files = append(img.Files, iso9660.File{Path: path, Data: data})
 		}
 	}
-	return iso9660.Write(w, img)
+	for _, path := range slices.Sorted(maps.Keys(iso.Links)) {
+		img.Files = append(img.Files, iso9660.File{Path: path, Link: iso.Links[path]})
+	}
+	for _, boot := range []iso9660.Boot{{Platform: iso9660.BIOS, File: bootLoader}, {Platform: iso9660.BIOS, File: cdbootFile}, {Platform: iso9660.UEFI, File: efiPartition}} {
+		if files[boot.File] != nil {
+			img.Boot = append(img.Boot, boot)
+		}
+	}
+	return img, nil
 }
 
 func (iso ISO) files() (map[string][]byte, error) {
+	k := kernelArguments{Default: iso.kargs(), Size: kargsArea, plain: iso.Age < Newest, none: iso.Age == Age2020}
 	files := map[string][]byte{
 		"coreos/features.json":      []byte("{\n  \"installer-config\": true,\n  \"live-initrd-network\": true\n}\n"),
 		"coreos/miniso.dat":         make([]byte, minisoLength),
@@ -80,20 +133,20 @@ func (iso ISO) files() (map[string][]byte, error) {
 		"images/pxeboot/rootfs.img": noise(iso.RootFSSize, 3),
 		"zipl.prm":                  []byte(iso.kargs() + "\n"),
 	}
-	k := kernelArguments{Default: iso.kargs(), Size: kargsArea}
 	switch iso.Architecture {
 	case "", "x86_64":
 		files["images/pxeboot/vmlinuz"] = kernel(0x8664)
-		files["images/efiboot.img"] = noise(32<<10, 4)
-		files["isolinux/isolinux.bin"] = noise(38912, 5)
+		files[efiPartition] = noise(32<<10, 4)
+		files[bootLoader] = noise(38912, 5)
 		files["EFI/redhat/grub.cfg"] = k.in("EFI/redhat/grub.cfg", grubHead, grubTail)
 		files["isolinux/isolinux.cfg"] = k.in("isolinux/isolinux.cfg", isolinuxHead, isolinuxTail)
 	case "aarch64":
 		files["images/pxeboot/vmlinuz"] = kernel(0xaa64)
-		files["images/efiboot.img"] = noise(32<<10, 4)
+		files[efiPartition] = noise(32<<10, 4)
 		files["EFI/redhat/grub.cfg"] = k.in("EFI/redhat/grub.cfg", grubHead, grubTail)
 	case "ppc64le":
 		files["images/pxeboot/vmlinuz"] = append([]byte("\x7fELF\x02\x01\x01"), append(make([]byte, 11), 21, 0)...)
+		files["ppc/bootinfo.txt"] = []byte("<chrp-boot>\n</chrp-boot>\n")
 		files["boot/grub/grub.cfg"] = k.in("boot/grub/grub.cfg", grubHead, grubTail)
 	case "s390x":
 		files["images/pxeboot/kernel.img"] = noise(128<<10, 6)
@@ -120,7 +173,26 @@ func (iso ISO) files() (map[string][]byte, error) {
 	if files["coreos/igninfo.json"], err = json.MarshalIndent(embed, "", "  "); err != nil {
 		return nil, err
 	}
+	iso.makeOlder(files)
 	return files, nil
+}
+
+// makeOlder takes away what an age did not have yet.
+func (iso ISO) makeOlder(files map[string][]byte) {
+	if iso.Age < Age2023 {
+		delete(files, "coreos/igninfo.json")
+	}
+	if iso.Age < Age2022 {
+		delete(files, "coreos/miniso.dat")
+		delete(files, "coreos/features.json")
+		files[defaultArguments] = []byte(iso.kargs() + "\n" + strings.Repeat("#", kargsArea-len(iso.kargs())-1))
+	}
+	if iso.Age < Age2021Later {
+		delete(files, "coreos/kargs.json")
+	}
+	if iso.Age < Age2021 {
+		delete(files, defaultArguments)
+	}
 }
 
 func (iso ISO) kargs() string {
@@ -132,19 +204,29 @@ type kernelArguments struct {
 	Default string               `json:"default"`
 	Files   []kernelArgumentArea `json:"files"`
 	Size    int                  `json:"size"` // of every area, bytes
+
+	plain bool // end and pad are not said
+	none  bool // there are no areas
 }
 
 type kernelArgumentArea struct {
-	End    string `json:"end"`
+	End    string `json:"end,omitempty"`
 	Offset int    `json:"offset"` // in the file, bytes
-	Pad    string `json:"pad"`
+	Pad    string `json:"pad,omitempty"`
 	Path   string `json:"path"`
 }
 
 // in makes a boot loader's configuration with an area for kernel arguments in it, and notes where.
 // An area is the arguments, one end character and padding; the mark is behind it.
 func (k *kernelArguments) in(path, head, tail string) []byte {
-	k.Files = append(k.Files, kernelArgumentArea{Path: path, Offset: len(head), End: "\n", Pad: "#"})
+	if k.none {
+		return []byte(head + k.Default + "\n" + tail)
+	}
+	area := kernelArgumentArea{Path: path, Offset: len(head), End: "\n", Pad: "#"}
+	if k.plain {
+		area.End, area.Pad = "", ""
+	}
+	k.Files = append(k.Files, area)
 	var b bytes.Buffer
 	b.WriteString(head + k.Default + "\n")
 	b.WriteString(strings.Repeat("#", k.Size-len(k.Default)-1))

@@ -1,0 +1,71 @@
+package iso9660
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// Platform is the kind of machine that a boot entry is for, by El Torito's numbers.
+type Platform byte
+
+// Platforms. BIOS is also what images of machines that El Torito does not know claim to be for.
+const (
+	BIOS Platform = 0x00
+	UEFI Platform = 0xEF
+)
+
+// BootEntry is an entry of the boot catalog.
+type BootEntry struct {
+	Platform Platform
+	Offset   int64 // where the boot image begins, bytes
+	Size     int64 // what the firmware loads at first, bytes; boot images are often larger
+}
+
+// BootEntries returns the bootable entries of the El Torito boot catalog (El Torito 1.0, section 2;
+// the platform of UEFI is from the UEFI specification, 13.3.2.1), or nothing if there is no catalog
+// that a firmware would take.
+func (v *Volume) BootEntries(r io.ReaderAt) []BootEntry {
+	if v.BootCatalog == 0 {
+		return nil
+	}
+	b := make([]byte, SectorSize)
+	if n, err := r.ReadAt(b, v.BootCatalog); n < len(b) && err != nil {
+		return nil
+	}
+	if b[0] != 1 || b[30] != 0x55 || b[31] != 0xAA || checksum(b[:32]) != 0 {
+		return nil
+	}
+	var entries []BootEntry
+	add := func(platform Platform, e []byte) {
+		const bootable = 0x88
+		if e[0] == bootable {
+			entries = append(entries, BootEntry{platform,
+				int64(binary.LittleEndian.Uint32(e[8:])) * SectorSize, int64(binary.LittleEndian.Uint16(e[6:])) * 512})
+		}
+	}
+	add(Platform(b[1]), b[32:64])
+	const header, lastHeader = 0x90, 0x91
+	for at := 64; at+32 <= len(b) && (b[at] == header || b[at] == lastHeader); {
+		section := b[at : at+32]
+		at += 32
+		for range binary.LittleEndian.Uint16(section[2:]) {
+			if at+32 > len(b) {
+				break
+			}
+			add(Platform(section[1]), b[at:at+32])
+			at += 32
+		}
+		if section[0] == lastHeader {
+			break
+		}
+	}
+	return entries
+}
+
+// checksum adds the 16-bit words up.
+func checksum(b []byte) (sum uint16) {
+	for i := 0; i+1 < len(b); i += 2 {
+		sum += binary.LittleEndian.Uint16(b[i:])
+	}
+	return sum
+}

@@ -1,0 +1,225 @@
+package isogen
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"landfall/isogen/iso9660"
+)
+
+// kernelArgumentAreas are the parts of an ISO that are set aside for kernel arguments. All of them
+// hold the same: one is in each boot loader's configuration.
+type kernelArgumentAreas struct {
+	where    string // their description
+	size     int64  // of each, bytes
+	standard string // the command line as published
+	current  string // the command line in the areas
+	list     []kernelArgumentArea
+}
+
+// kernelArgumentArea holds a command line, an end character and padding.
+type kernelArgumentArea struct {
+	file     string // that it lies in
+	offset   int64  // in the ISO, bytes
+	end, pad byte
+}
+
+// Bounds that coreos-installer and the header set.
+const (
+	maxKernelArguments     = 2048
+	maxKernelArgumentAreas = 64
+)
+
+// The header that images of 2021 carry in the system area before that of the embed area: a mark, the
+// size of the areas, where the default command line is, and where up to six areas are, all 64-bit
+// little-endian.
+const (
+	kargsMark         = "coreKarg"
+	kargsHeaderOffset = headerOffset - kargsHeaderLength
+	kargsHeaderLength = 72
+)
+
+const (
+	kargsDescription = "coreos/kargs.json"
+	kargsHeader      = "the coreKarg header"
+)
+
+func (k *kernelArgumentAreas) wrong(format string, args ...any) error {
+	return &EmbedAreaError{k.where, fmt.Sprintf(format, args...)}
+}
+
+// inScripts tells whether the areas are in text that a boot loader interprets; s390x has them in a
+// parameter block.
+func (k *kernelArgumentAreas) inScripts() bool {
+	return slices.ContainsFunc(k.list, func(a kernelArgumentArea) bool { return a.end == '\n' })
+}
+
+// patches is what to lay over the base so that its areas hold a command line that fits.
+func (k *kernelArgumentAreas) patches(line string) []extent {
+	if k == nil || line == k.current {
+		return nil
+	}
+	var patches []extent
+	for _, a := range k.list {
+		data := bytes.Repeat([]byte{a.pad}, int(k.size))
+		copy(data, line)
+		data[len(line)] = a.end
+		patches = append(patches, extent{start: a.offset, length: k.size, data: data})
+	}
+	return patches
+}
+
+// findKernelArgumentAreas looks where coreos-installer does: coreos/kargs.json, and if there is none
+// the header. It returns nil if the ISO has neither, as those before 2021 and some of s390x.
+func findKernelArgumentAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (*kernelArgumentAreas, error) {
+	var k kernelArgumentAreas
+	if e := v.Find(kargsDescription); e != nil {
+		if err := k.readDescription(r, v, e); err != nil {
+			return nil, err
+		}
+	} else if found, err := k.readHeader(r, v, size); !found || err != nil {
+		return nil, err
+	}
+	return &k, k.readAreas(r)
+}
+
+// readDescription reads coreos/kargs.json.
+func (k *kernelArgumentAreas) readDescription(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) error {
+	k.where = kargsDescription
+	var info struct {
+		Default string `json:"default"`
+		Size    int64  `json:"size"`
+		Files   []struct {
+			Path   string  `json:"path"`
+			Offset int64   `json:"offset"`
+			End    *string `json:"end"`
+			Pad    *string `json:"pad"`
+		} `json:"files"`
+	}
+	if err := readJSON(r, e, kargsDescription, &info); err != nil {
+		return err
+	}
+	k.size, k.standard = info.Size, strings.TrimSpace(info.Default)
+	switch {
+	case k.size < 1 || k.size > maxKernelArguments:
+		return k.wrong("areas of %d bytes; 1 to %d are possible", k.size, maxKernelArguments)
+	case int64(len(info.Default)) > k.size:
+		return k.wrong("the default arguments have %d bytes, the areas %d", len(info.Default), k.size)
+	case len(info.Files) == 0 || len(info.Files) > maxKernelArgumentAreas:
+		return k.wrong("%d areas; 1 to %d are possible", len(info.Files), maxKernelArgumentAreas)
+	}
+	for _, f := range info.Files {
+		file := v.Find(f.Path)
+		if f.Path == "" || file == nil || file.Dir {
+			return k.wrong("there is no file %q", f.Path)
+		}
+		if f.Offset < 0 || f.Offset > file.Size || k.size > file.Size-f.Offset {
+			return k.wrong("%d bytes at %d are outside of %s, which has %d", k.size, f.Offset, f.Path, file.Size)
+		}
+		a := kernelArgumentArea{file: f.Path, offset: file.Offset + f.Offset, end: '\n', pad: '#'}
+		for _, c := range []struct {
+			given *string
+			into  *byte
+		}{{f.End, &a.end}, {f.Pad, &a.pad}} {
+			if c.given == nil {
+				continue
+			}
+			if len(*c.given) != 1 || (*c.given)[0] >= utf8.RuneSelf {
+				return k.wrong("%q is no character that ends or pads an area", *c.given)
+			}
+			*c.into = (*c.given)[0]
+		}
+		k.list = append(k.list, a)
+	}
+	return nil
+}
+
+// readHeader reads the header in the system area.
+func (k *kernelArgumentAreas) readHeader(r io.ReaderAt, v *iso9660.Volume, size int64) (found bool, err error) {
+	header := make([]byte, kargsHeaderLength)
+	if _, err := r.ReadAt(header, kargsHeaderOffset); err != nil {
+		return false, fmt.Errorf("reading the system area: %w", err)
+	}
+	if string(header[:len(kargsMark)]) != kargsMark {
+		return false, nil
+	}
+	k.where = kargsHeader
+	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(header[8*i:])) }
+	if k.size = number(1); k.size < 1 || k.size > maxKernelArguments {
+		return true, k.wrong("areas of %d bytes; 1 to %d are possible", k.size, maxKernelArguments)
+	}
+	inside := func(offset int64) error {
+		if offset < 0 || offset > size-k.size {
+			return k.wrong("%d bytes at %d are outside of the ISO, which has %d", k.size, offset, size)
+		}
+		return nil
+	}
+	if err := inside(number(2)); err != nil {
+		return true, err
+	}
+	if k.standard, err = k.read(r, kernelArgumentArea{offset: number(2), end: '\n', pad: '#'}); err != nil {
+		return true, err
+	}
+	for i := 3; i < kargsHeaderLength/8 && number(i) != 0; i++ {
+		if err := inside(number(i)); err != nil {
+			return true, err
+		}
+		_, name := v.FileAt(number(i), k.size)
+		k.list = append(k.list, kernelArgumentArea{file: name, offset: number(i), end: '\n', pad: '#'})
+	}
+	if len(k.list) == 0 {
+		return true, k.wrong("it lists no areas")
+	}
+	return true, nil
+}
+
+// readAreas reads what the areas hold, which must be the same.
+func (k *kernelArgumentAreas) readAreas(r io.ReaderAt) error {
+	slices.SortFunc(k.list, func(a, b kernelArgumentArea) int { return cmp.Compare(a.offset, b.offset) })
+	for i, a := range k.list {
+		line, err := k.read(r, a)
+		if err != nil {
+			return err
+		}
+		if i > 0 && line != k.current {
+			return k.wrong("its areas differ: %q in %s, %q in %s", k.current, k.list[0].file, line, a.file)
+		}
+		k.current = line
+	}
+	return nil
+}
+
+// read reads the command line in one area.
+func (k *kernelArgumentAreas) read(r io.ReaderAt, a kernelArgumentArea) (string, error) {
+	b := make([]byte, k.size)
+	if n, err := r.ReadAt(b, a.offset); n < len(b) {
+		return "", fmt.Errorf("reading an area for kernel arguments: %w", err)
+	}
+	if !utf8.Valid(b) {
+		return "", k.wrong("the area at byte %d holds no text", a.offset)
+	}
+	line := strings.TrimRight(string(b), string(rune(a.pad)))
+	return strings.TrimSpace(strings.TrimRight(line, string(rune(a.end)))), nil
+}
+
+// readJSON reads a small description out of an ISO.
+func readJSON(r io.ReaderAt, e *iso9660.Entry, where string, into any) error {
+	if e.Dir || e.Size > maxDescription {
+		return &EmbedAreaError{where, "it is not a small file"}
+	}
+	b := make([]byte, e.Size)
+	if n, err := r.ReadAt(b, e.Offset); n < len(b) {
+		return fmt.Errorf("reading %s: %w", where, err)
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return &EmbedAreaError{where, err.Error()}
+	}
+	return nil
+}
