@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"landfall/isogen/iso9660"
@@ -40,8 +41,9 @@ type Base struct {
 	area         area
 	kargs        *kernelArgumentAreas // nil if there are none
 	boots        []string
-	identity     string  // hex SHA-256 of what tells this file from another
-	sum          *digest // of the whole file
+	identity     string    // hex SHA-256 of what tells this file from another
+	sum          *digest   // of the whole file
+	tails        sync.Pool // of *[tailSize]byte, for what readers send
 }
 
 // Open indexes the live ISO at path, which takes milliseconds whatever its size: the directory tree

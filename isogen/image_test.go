@@ -271,3 +271,52 @@ func TestABaseCutOffWhileItIsSent(t *testing.T) {
 	require.ErrorContains(t, err, path+" is not what it was")
 	require.NoError(t, r.Close())
 }
+
+// TestABaseOverwrittenWhileItIsSent changes the file in the middle, its size as before: the client must not get all of
+// the bytes, or it would take a mixture for an image.
+func TestABaseOverwrittenWhileItIsSent(t *testing.T) {
+	path := write(t, skeleton.ISO{})
+	image := full(t, open(t, path), "config")
+	overwrite := func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte("other bytes"), image.Size()-5000)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.NoError(t, os.Chtimes(path, time.Unix(5, 0), time.Unix(5, 0))) // clocks of file systems are coarse
+	}
+	r := image.NewReader()
+	w := &onFirstWrite{do: overwrite}
+	n, err := r.WriteTo(w)
+	var changed *isogen.BaseError
+	require.ErrorAs(t, err, &changed)
+	require.Equal(t, path, changed.Path)
+	require.Less(t, n, image.Size())
+	require.NoError(t, r.Close())
+	require.ErrorAs(t, image.Intact(), &changed)
+}
+
+type onFirstWrite struct{ do func() }
+
+func (w *onFirstWrite) Write(p []byte) (int, error) {
+	if w.do != nil {
+		w.do()
+		w.do = nil
+	}
+	return len(p), nil
+}
+
+func TestARemovedBaseIsSentToTheEnd(t *testing.T) {
+	path := write(t, skeleton.ISO{})
+	image := full(t, open(t, path), "config")
+	want := contents(t, image)
+	r := image.NewReader()
+	var b bytes.Buffer
+	_, err := r.CopyN(&b, 100)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	_, err = r.WriteTo(&b)
+	require.NoError(t, err, "the opened file is as it was")
+	require.NoError(t, r.Close())
+	require.True(t, bytes.Equal(want, b.Bytes()))
+}

@@ -34,6 +34,9 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 			return n, err
 		}
 	}
+	if err := r.image.Intact(); err != nil { // what was read may be of another file
+		return 0, err
+	}
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -98,7 +101,8 @@ func (r *Reader) WriteTo(w io.Writer) (int64, error) {
 
 // CopyN copies n bytes from the position on, or fewer with io.EOF where the image ends. Ranges of
 // the base go to w's ReadFrom as an *io.LimitedReader over an *os.File, so if w is a TCP connection,
-// or an http.ResponseWriter over one, the kernel copies them from the page cache (sendfile).
+// or an http.ResponseWriter over one, the kernel copies them from the page cache (sendfile). If the
+// base was changed meanwhile, the error is a *BaseError and w has not got everything.
 func (r *Reader) CopyN(w io.Writer, n int64) (written int64, err error) {
 	if r.err != nil {
 		return 0, r.err
@@ -132,7 +136,45 @@ func (r *Reader) copyExtent(w io.Writer, e extent, n int64) (int64, error) {
 	return int64(k), err
 }
 
-func (r *Reader) copyBase(w io.Writer, from, n int64) (int64, error) {
+// How a range of the base is copied, bytes: its end through memory, what is before it by the system,
+// a stretch at a time.
+const (
+	tailSize    = 32 << 10
+	stretchSize = 16 << 20
+)
+
+// copyBase holds the end back until it is sure that all was read of the file that was indexed: a
+// client that has got everything has got the right bytes.
+func (r *Reader) copyBase(w io.Writer, from, n int64) (written int64, err error) {
+	for n-written > tailSize {
+		k, err := r.copyStretch(w, from+written, min(stretchSize, n-written-tailSize))
+		written += k
+		if err == nil {
+			err = r.image.base.Intact()
+		}
+		if err != nil {
+			return written, err
+		}
+	}
+	base := r.image.base
+	tail, ok := base.tails.Get().(*[tailSize]byte)
+	if !ok {
+		tail = new([tailSize]byte)
+	}
+	defer base.tails.Put(tail)
+	p := tail[:n-written]
+	if k, err := base.file.ReadAt(p, from+written); k < len(p) {
+		return written, base.readError(err)
+	}
+	if err := base.Intact(); err != nil {
+		return written, err
+	}
+	k, err := w.Write(p)
+	return written + int64(k), err
+}
+
+// copyStretch copies by the system's file-to-socket copy if it can.
+func (r *Reader) copyStretch(w io.Writer, from, n int64) (int64, error) {
 	var src io.Reader
 	if f := r.ownFile(); f != nil {
 		if _, err := f.Seek(from, io.SeekStart); err != nil {
