@@ -62,6 +62,16 @@ type Image struct {
 // The error is a *TooLargeError if the payload has no room, and a *KernelArgumentError if an argument
 // is wrong or if they have none.
 func (b *Base) Full(p Payload, args ...KernelArgument) (*Image, error) {
+	patches, err := b.edits(p, args)
+	if err != nil {
+		return nil, err
+	}
+	layout := overlay(b.size, patches)
+	return newImage(b, layout, b.segments(layout)), nil
+}
+
+// edits is what to lay over the base so that it carries a payload and boots with kernel arguments.
+func (b *Base) edits(p Payload, args []KernelArgument) ([]extent, error) {
 	line, err := b.commandLine(args)
 	if err != nil {
 		return nil, err
@@ -70,17 +80,11 @@ func (b *Base) Full(p Payload, args ...KernelArgument) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	patches, err := b.patches(packed)
+	patches, err := b.embed(packed)
 	if err != nil {
 		return nil, err
 	}
-	layout := overlay(b.size, append(patches, b.kargs.patches(line)...))
-	config := Segment{Name: "config", Start: b.area.offset, End: b.area.offset + b.area.length}
-	size := layout[len(layout)-1].end()
-	if size > b.size {
-		config = Segment{Name: "config", Start: wholeSectors(b.size), End: size}
-	}
-	return newImage(b, layout, segmentsOf(b.volume, size, config)), nil
+	return append(patches, b.kargs.patches(line)...), nil
 }
 
 // newImage makes an image of extents that follow each other from byte 0. base may be nil if none

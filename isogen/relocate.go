@@ -13,10 +13,10 @@ import (
 // MaxPayload is how large a payload may be when it is packed, bytes.
 const MaxPayload = 64 << 20
 
-// patches is what to lay over the base so that it carries a packed payload: in the embed area if it
+// embed is what to lay over the base so that it carries a packed payload: in the embed area if it
 // fits there, else at the image's end. An area that is only a part of a file cannot move, as in the
 // combined boot image of s390x; the error is a *TooLargeError then.
-func (b *Base) patches(packed []byte) ([]extent, error) {
+func (b *Base) embed(packed []byte) ([]extent, error) {
 	size := int64(len(packed))
 	switch {
 	case size <= b.area.length:

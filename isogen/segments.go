@@ -18,11 +18,18 @@ type Segment struct {
 // one segment. Together they are the whole image. The slice is shared and must not be changed.
 func (i *Image) Segments() []Segment { return i.segments }
 
-// segmentsOf names the parts of an ISO of size bytes whose payload is in config.
-func segmentsOf(v *iso9660.Volume, size int64, config Segment) []Segment {
+// segments names the parts of an image that is laid over the base: a layout that is longer has the
+// payload at its end.
+func (b *Base) segments(layout []extent) []Segment {
+	size := layout[len(layout)-1].end()
+	config := Segment{Name: "config", Start: b.area.offset, End: b.area.offset + b.area.length}
+	if size > b.size {
+		config = Segment{Name: "config", Start: wholeSectors(b.size), End: size}
+	}
+	v := b.volume
 	parts := []Segment{config}
 	add := func(name string, start, length int64) {
-		end := wholeSectors(start + length)
+		end := start + length
 		if start < config.End && config.Start < end { // the config is inside, or is the file itself
 			parts = append(parts, Segment{name, start, config.Start})
 			start = config.End
@@ -83,11 +90,14 @@ func joined(parts []Segment, size int64) []Segment {
 		}
 		at = end
 	}
-	for _, p := range parts {
-		if p.End > p.Start {
-			put("other", p.Start)
-			put(p.Name, p.End)
+	parts = slices.DeleteFunc(parts, func(p Segment) bool { return p.End <= p.Start })
+	for i, p := range parts {
+		end := wholeSectors(p.End) // what follows in its sector is nothing, or the config
+		if i+1 < len(parts) && parts[i+1].Start >= p.End {
+			end = min(end, parts[i+1].Start)
 		}
+		put("other", p.Start)
+		put(p.Name, end)
 	}
 	put("other", size)
 	return run
