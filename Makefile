@@ -1,5 +1,6 @@
 # make run    build everything and rehearse an installation: the page is at http://127.0.0.1:8090
 # make test   build everything and run every test, with the browser and the emulator that they need
+# make docs   write docs/lifecycle.md anew from the tables of the engine
 # The other targets are the parts of these, and: lint, bench, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -7,7 +8,7 @@ LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
-.PHONY: build run test test-go test-boot test-ui test-e2e lint lint-go lint-ui bench clean FORCE
+.PHONY: build run docs test test-go test-boot test-ui test-e2e lint lint-go lint-ui bench clean FORCE
 
 build: bin/landfall
 
@@ -58,6 +59,9 @@ lint-go: assets/ui/index.html
 lint-ui: $(UI)/node_modules/.package-lock.json
 	npm --prefix $(UI) run lint
 	npm --prefix $(UI) run typecheck
+
+docs:
+	CGO_ENABLED=0 go test ./appliance/engine -count 1 -run '^TestTheLifecyclePageIsUpToDate$$' -update
 
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./appliance

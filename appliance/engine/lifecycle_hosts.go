@@ -222,17 +222,17 @@ func hostInstallations() []row[hostSituation] {
 
 // hostVerdicts are what the validations say.
 func hostVerdicts() []row[hostSituation] {
-	is := func(verdict validation.Verdict) func(hostSituation) bool {
-		return func(s hostSituation) bool { return s.verdict == verdict }
+	is := func(verdicts ...validation.Verdict) func(hostSituation) bool {
+		return func(s hostSituation) bool { return slices.Contains(verdicts, s.verdict) }
 	}
 	return []row[hostSituation]{
-		{on: onRefresh, from: undecided, when: is(validation.Discovering), because: "its inventory is missing", to: discovering, info: says(sentenceWaiting)},
-		{on: onRefresh, from: undecided, when: is(validation.Insufficient), because: "a check fails", to: insufficient, info: func(s hostSituation) string { return "The host is not ready to be installed: " + s.failing }},
+		{on: onRefresh, from: in(discovering, disconnected), when: is(validation.Discovering), because: "its inventory is missing", to: discovering, info: says(sentenceWaiting)},
+		{on: onRefresh, from: undecided, when: is(validation.Insufficient, validation.Discovering), because: "a check fails", to: insufficient, info: func(s hostSituation) string { return "The host is not ready to be installed: " + s.failing }},
 		{on: onRefresh, from: undecided, when: is(validation.PendingForInput), because: "the cluster lacks a setting", to: pendingForInput, info: func(s hostSituation) string { return "Waiting for input: " + s.failing }},
 		{on: onRefresh, from: undecided, because: "all checks pass", to: known, info: says(sentenceReady)},
 
-		{on: onRefresh, from: undecidedUnbound, when: is(validation.Discovering), because: "its inventory is missing", to: discoveringUnbound, info: says(sentenceWaiting)},
-		{on: onRefresh, from: undecidedUnbound, when: is(validation.Insufficient), because: "a check fails", to: insufficientUnbound, info: func(s hostSituation) string { return "The host is not ready to be bound: " + s.failing }},
+		{on: onRefresh, from: in(discoveringUnbound, disconnectedUnbound), when: is(validation.Discovering), because: "its inventory is missing", to: discoveringUnbound, info: says(sentenceWaiting)},
+		{on: onRefresh, from: undecidedUnbound, when: is(validation.Insufficient, validation.Discovering), because: "a check fails", to: insufficientUnbound, info: func(s hostSituation) string { return "The host is not ready to be bound: " + s.failing }},
 		{on: onRefresh, from: undecidedUnbound, because: "all checks pass", to: knownUnbound, info: says("The host is ready to be bound to a cluster.")},
 	}
 }

@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// transitionList is testdata/transitions.json: the transitions of the Assisted Installer, and where ours differ.
+type transitionList struct {
+	Source      string
+	Hosts       []transitions
+	CodeOnly    []transitions `json:"code_only"`
+	Outdated    []transitions
+	Clusters    []transitions
+	Differences []difference
+}
+
+type transitions struct {
+	On   trigger
+	From []string
+	To   string
+}
+
+// difference is a transition that one side lacks, with the reason. Kind is "missing" when it is upstream's alone, "added" when
+// it is ours alone.
+type difference struct {
+	transitions
+	Of, Kind, Why string
+}
+
+// edge is one arrow of a state diagram.
+type edge struct {
+	on       trigger
+	from, to string
+}
+
+func (e edge) String() string { return fmt.Sprintf("%s: %q -> %q", e.on, e.from, e.to) }
+
+func (t transitions) edges() []edge {
+	var list []edge
+	for _, from := range t.From {
+		to := t.To
+		if to == same {
+			to = from
+		}
+		list = append(list, edge{t.On, from, to})
+	}
+	return list
+}
+
+func edgesOf(lists ...[]transitions) []edge {
+	var all []edge
+	for _, list := range lists {
+		for _, t := range list {
+			all = append(all, t.edges()...)
+		}
+	}
+	return all
+}
+
+// edges lists the arrows of a table; a refresh that stays where it is is none.
+func (l *life[S]) edges() []edge {
+	var list []edge
+	for _, r := range l.rows {
+		for _, from := range r.from {
+			e := edge{r.on, from, r.to}
+			if e.to == same {
+				e.to = from
+			}
+			if (e.on != onRefresh || e.from != e.to) && !slices.Contains(list, e) {
+				list = append(list, e)
+			}
+		}
+	}
+	return list
+}
+
+func readTransitions(t *testing.T) transitionList {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "transitions.json"))
+	require.NoError(t, err)
+	var list transitionList
+	require.NoError(t, json.Unmarshal(text, &list))
+	return list
+}
+
+func TestTheTablesAreTheAssistedInstallersButForWhatIsListed(t *testing.T) {
+	list := readTransitions(t)
+	outdated := edgesOf(list.Outdated)
+	hosts := slices.DeleteFunc(edgesOf(list.Hosts, list.CodeOnly), func(e edge) bool { return slices.Contains(outdated, e) })
+	for _, side := range []struct {
+		of           string
+		theirs, ours []edge
+	}{{"hosts", hosts, hostLife().edges()}, {"clusters", edgesOf(list.Clusters), clusterLife().edges()}} {
+		t.Run(side.of, func(t *testing.T) {
+			explained := make(map[edge]string)
+			for _, d := range list.Differences {
+				if d.Of != side.of {
+					continue
+				}
+				require.NotEmpty(t, d.Why)
+				for _, e := range d.edges() {
+					explained[e] = d.Kind
+				}
+			}
+			for _, e := range side.theirs {
+				if !slices.Contains(side.ours, e) {
+					requireExplained(t, explained, e, "missing")
+				}
+			}
+			for _, e := range side.ours {
+				if !slices.Contains(side.theirs, e) {
+					requireExplained(t, explained, e, "added")
+				}
+			}
+			for e, kind := range explained {
+				t.Errorf("the difference is listed and does not exist: %s %s", kind, e)
+			}
+		})
+	}
+}
+
+func requireExplained(t *testing.T, explained map[edge]string, e edge, kind string) {
+	t.Helper()
+	if explained[e] != kind {
+		t.Errorf("%s, and no reason is listed: %s", kind, e)
+	}
+	delete(explained, e)
+}
+
+func TestEveryStateIsTheApisAndHasAnExit(t *testing.T) {
+	host := models.Host{}
+	for _, status := range stateNames(hostStates()) {
+		host.Status = &status
+		if err := host.Validate(nil); err != nil {
+			require.NotContains(t, err.Error(), "status in body should be one of", status)
+		}
+		requireExit(t, hostLife().edges(), status)
+	}
+	require.Len(t, hostStates(), 28, "disabled-unbound is one that the published list leaves out")
+	for _, status := range stateNames(clusterStates()) {
+		if status == clusterUnmonitored || status == clusterAddingHosts {
+			continue // they end with the cluster's deletion: what describes an image is never installed, what is installed stays so
+		}
+		requireExit(t, clusterLife().edges(), status)
+	}
+	require.Len(t, clusterStates(), 12)
+}
+
+func requireExit(t *testing.T, edges []edge, status string) {
+	t.Helper()
+	if !slices.ContainsFunc(edges, func(e edge) bool { return e.from == status && e.to != status }) {
+		t.Errorf("nothing leads out of %q", status)
+	}
+}
+
+// TestTheListOfTransitionsIsTheRealOne holds testdata/transitions.json against the rules that upstream publishes.
+func TestTheListOfTransitionsIsTheRealOne(t *testing.T) {
+	dir := os.Getenv("LANDFALL_REALDATA")
+	if dir == "" {
+		t.Skip("LANDFALL_REALDATA names no folder of real data")
+	}
+	list := readTransitions(t)
+	for file, want := range map[string][]edge{"host_state_machine.json": edgesOf(list.Hosts), "cluster_state_machine.json": edgesOf(list.Clusters)} {
+		require.ElementsMatch(t, want, publishedEdges(t, filepath.Join(dir, "assisted", "state-machines", file)), file)
+	}
+	unbound := publishedEdges(t, filepath.Join(dir, "assisted", "state-machines", "unbound_host_state_machine.json"))
+	require.ElementsMatch(t, edgesOf(list.Clusters), unbound, "what is published for unbound hosts is the list of clusters once more, so the code counts")
+}
+
+func publishedEdges(t *testing.T, path string) []edge {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var machine struct {
+		Rules []struct {
+			Type    string   `json:"transition_type"`
+			Sources []string `json:"source_states"`
+			To      string   `json:"destination_state"`
+		} `json:"transition_rules"`
+	}
+	require.NoError(t, json.Unmarshal(text, &machine))
+	names := map[string]trigger{
+		"CancelInstallation": onCancel, "HostInstallationFailed": onFailure, "HostProgressChanged": onProgress, "InstallHost": onInstall,
+		"MediaDisconnect": onMediaLost, "RebootingForReclaim": onReclaimReboot, "ReclaimHost": onReclaim, "ReclaimHostFailed": onReclaimFailed,
+		"RefreshHost": onRefresh, "RegisterHost": onRegister, "ResettingPendingUserAction": onReset, "UnbindHost": onUnbind, "BindHost": onBind,
+		"RefreshStatus": onRefresh, "PrepareForInstallation": onInstall, "ResetCluster": onReset,
+	}
+	var edges []edge
+	for _, rule := range machine.Rules {
+		for _, from := range rule.Sources {
+			if from == "initial" {
+				from = initial
+			}
+			e := edge{names[rule.Type], from, rule.To}
+			require.NotEmpty(t, e.on, rule.Type)
+			if (e.on != onRefresh || e.from != e.to) && !slices.Contains(edges, e) {
+				edges = append(edges, e)
+			}
+		}
+	}
+	return edges
+}
