@@ -7,13 +7,10 @@ package appliance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -96,7 +93,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}); err != nil {
 		return nil, err
 	}
-	a.images = newOSImages(config.OSImages, filepath.Join(config.DataDir, "os-images"), logger, clockwork.NewRealClock())
+	if a.images, err = newOSImages(config, rules, a.releases, infraEnvUsers(a.engine), logger); err != nil {
+		return nil, err
+	}
 	return a, a.newServer()
 }
 
@@ -154,7 +153,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 		})
 	}
 	start(a.engine.Run)
-	start(a.images.run)
+	start(a.images.Run)
 	start(a.discovery.digests.run)
 	start(a.tidy)
 	start(func(ctx context.Context) error {
@@ -206,7 +205,7 @@ func (a *Appliance) Close() error {
 		a.listener = nil
 	}
 	if a.images != nil {
-		errs = append(errs, a.images.close())
+		errs = append(errs, a.images.Close())
 	}
 	if a.releases != nil {
 		errs = append(errs, a.releases.Close())
@@ -255,20 +254,6 @@ func timeouts(t Timeouts) engine.Timeouts {
 		HostDisconnected: t.HostDisconnected, HostPreparing: t.HostPreparing, ClusterPreparing: t.ClusterPreparing,
 		Installation: t.Installation, Finalizing: t.Finalizing, UserAction: t.UserAction, Stages: t.Stages.ByName(),
 	}
-}
-
-// errNoSuchImage says which OS images there are instead.
-func errNoSuchImage(version, arch string, known []string) error {
-	if len(known) == 0 {
-		return fmt.Errorf("no OS image is configured; name a live ISO under os_images in the configuration")
-	}
-	return fmt.Errorf("there is no OS image for OpenShift %s on %s; the configuration has %s; add the live ISO under os_images", version, arch, strings.Join(known, ", "))
-}
-
-// exists tells whether a file is there.
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // GCPercent is how far the heap of a process that runs an appliance may grow between two collections, in percent

@@ -17,6 +17,7 @@ type Config struct {
 	URL           []string       `mapstructure:"url" check:"url" help:"URLs under which hosts and management controllers reach the appliance, the preferred one first; left out: taken from the machine's addresses"`
 	DataDir       string         `mapstructure:"data_dir" check:"path" help:"directory of the database, generated files and cached installers"`
 	OSImages      []OSImage      `mapstructure:"os_images" help:"live ISOs that discovery ISOs are made from, as YAML"`
+	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url" help:"URL of the proxy that live ISOs are fetched through; left out: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say"`
 	ReleaseImages []ReleaseImage `mapstructure:"release_images" help:"OpenShift releases that clusters can be made of, as YAML"`
 	Mirror        Mirror         `mapstructure:"mirror"`
 	Images        Images         `mapstructure:"images"`
@@ -26,12 +27,14 @@ type Config struct {
 	Log           Log            `mapstructure:"log"`
 }
 
-// OSImage is one live ISO: a file, or a URL it is fetched from.
+// OSImage is one live ISO: a file, a URL it is fetched from, or the one in the release payload of its version. Version and
+// architecture are read from the image; they are needed where it does not tell them or is not there yet.
 type OSImage struct {
 	OpenshiftVersion string `mapstructure:"openshift_version" check:"version"`
 	CPUArchitecture  string `mapstructure:"cpu_architecture" oneof:"x86_64 aarch64 arm64 ppc64le s390x"`
 	Path             string `mapstructure:"path" check:"file"`
 	URL              string `mapstructure:"url" check:"url"`
+	Release          bool   `mapstructure:"release"`
 	SHA256           string `mapstructure:"sha256" check:"sha256"`
 	Version          string `mapstructure:"version"`
 }
@@ -50,6 +53,7 @@ type Mirror struct {
 	RegistriesConf string   `mapstructure:"registries_conf" check:"file" help:"registries.conf (version 2) with the site's mirrors"`
 	IDMSFiles      []string `mapstructure:"idms_files" check:"file" help:"files with ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, as oc-mirror writes them"`
 	CABundle       string   `mapstructure:"ca_bundle" check:"file" help:"certificates (PEM) that the mirror registry is trusted by"`
+	PullSecret     string   `mapstructure:"pull_secret" check:"file" help:"pull secret (JSON) with which the appliance itself takes live ISOs out of releases"`
 }
 
 // Images are the programs that run on hosts and in the cluster; an empty one comes from the cluster's release payload.
@@ -67,6 +71,7 @@ type Limits struct {
 	RequestBodyBytes    Bytes `mapstructure:"request_body_bytes" help:"largest body of a request"`
 	LogUploadBytes      Bytes `mapstructure:"log_upload_bytes" help:"largest log archive that a host or the controller may upload"`
 	ManifestBytes       Bytes `mapstructure:"manifest_bytes" help:"largest additional manifest of a cluster"`
+	OSImageBytes        Bytes `mapstructure:"os_image_bytes" help:"largest live ISO that may be uploaded"`
 	InstallerCacheBytes Bytes `mapstructure:"installer_cache_bytes" help:"space for extracted openshift-install programs; the ones not used for longest go first"`
 }
 
@@ -134,6 +139,7 @@ func Default() Config {
 			RequestBodyBytes:    4 << 20,
 			LogUploadBytes:      1 << 30,
 			ManifestBytes:       1 << 20,
+			OSImageBytes:        64 << 30,
 			InstallerCacheBytes: 10 << 30,
 		},
 		Timeouts: Timeouts{

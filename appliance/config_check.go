@@ -78,11 +78,20 @@ func (r reader) object(node *yaml.Node, structure reflect.Type, path string) (ma
 }
 
 func (i OSImage) lacks(given map[string]any) string {
-	if lacks := lacksOneOf(given, "openshift_version", "cpu_architecture"); lacks != "" {
-		return lacks
+	places := 0
+	for _, key := range []string{"path", "url"} {
+		if given[key] != nil {
+			places++
+		}
 	}
-	if _, both := given["url"]; both == (given["path"] != nil) {
-		return "needs either path (a file) or url, and not both"
+	if given["release"] == true {
+		places++
+	}
+	if places != 1 {
+		return "needs one of path (a file), url, and release: true (out of the release's payload), and no other of them"
+	}
+	if given["release"] == true {
+		return lacksOneOf(given, "openshift_version", "cpu_architecture")
 	}
 	return ""
 }

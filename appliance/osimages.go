@@ -2,371 +2,187 @@ package appliance
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/engine"
+	"landfall/appliance/mirror"
+	"landfall/appliance/osimage"
+	"landfall/appliance/release"
 	"landfall/isogen"
+	"landfall/web/console"
 	"landfall/web/problem"
 )
 
-// Waits between two tries to fetch an OS image.
-const (
-	firstRetry = 5 * time.Second
-	lastRetry  = 5 * time.Minute
-)
+// osImages are the base images with what the rest of the appliance asks of them.
+type osImages struct{ *osimage.Library }
 
-// osImage is a live ISO that discovery images are made from, with its state.
-type osImage struct {
-	config  OSImage
-	base    *isogen.Base // nil until it is ready
-	state   string       // waiting, downloading, ready, bad
-	message string
-	wrong   os.FileInfo // of a file that has another digest than the configured one
-}
-
-// The states of an OS image.
-const (
-	imageWaiting     = "waiting"
-	imageDownloading = "downloading"
-	imageReady       = "ready"
-	imageBad         = "bad"
-)
-
-// osImages are the configured live ISOs. A bad one is said to be bad and harms no other.
-type osImages struct {
-	dir   string
-	log   *slog.Logger
-	clock clockwork.Clock
-
-	opened chan *osImage // files whose digest is to be looked at
-
-	mu     sync.Mutex
-	images []*osImage
-}
-
-func newOSImages(configured []OSImage, dir string, logger *slog.Logger, clock clockwork.Clock) *osImages {
-	o := &osImages{dir: dir, log: logger, clock: clock, opened: make(chan *osImage, len(configured))}
-	for _, config := range configured {
-		image := &osImage{config: config, state: imageWaiting}
-		o.images = append(o.images, image)
-		if config.Path != "" {
-			o.open(image, config.Path)
-		} else if path := o.path(config); exists(path) {
-			o.open(image, path)
-		}
-	}
-	return o
-}
-
-// path is where an ISO from a URL is kept: by its digest, or by the digest of its URL when none is given.
-func (o *osImages) path(config OSImage) string {
-	name := config.SHA256
-	if name == "" {
-		sum := sha256.Sum256([]byte(config.URL))
-		name = "url-" + hex.EncodeToString(sum[:])
-	}
-	return filepath.Join(o.dir, name+".iso")
-}
-
-func (o *osImages) open(image *osImage, path string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.openLocked(image, path)
-}
-
-func (o *osImages) openLocked(image *osImage, path string) {
-	base, err := isogen.Open(path)
-	if err == nil {
-		err = base.Require(rpmArchitecture(image.config.CPUArchitecture))
-		if err != nil {
-			err = errors.Join(err, base.Close())
-		}
-	}
-	if err != nil {
-		image.base, image.state, image.message = nil, imageBad, err.Error()
-		o.log.Error("An OS image can't be used.", "openshift_version", image.config.OpenshiftVersion, "path", path, "error", err)
-		return
-	}
-	image.base, image.state, image.message, image.wrong = base, imageReady, "", nil
-	if image.config.Path != "" && image.config.SHA256 != "" {
-		select {
-		case o.opened <- image:
-		default: // its digest is about to be looked at anyway
-		}
-	}
-}
-
-// find returns the base ISO for a version and an architecture: the one configured for just that version, else one of the
-// same minor version.
+// find returns the base ISO for a version and an architecture; the error is one for HTTP clients.
 func (o *osImages) find(version, arch string) (*isogen.Base, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var found *osImage
-	var known []string
-	for _, image := range o.images {
-		known = append(known, image.config.OpenshiftVersion+" ("+image.config.CPUArchitecture+")")
-		if rpmArchitecture(image.config.CPUArchitecture) != rpmArchitecture(arch) {
+	base, err := o.Find(version, arch)
+	if missing, ok := errors.AsType[*osimage.UnavailableError](err); ok {
+		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Reason: missing.Error(), Err: err}
+	}
+	return base, err
+}
+
+// states returns the states of the base images in the status' words; List has all there is to say.
+func (o *osImages) states() ([]console.OSImage, error) {
+	images, err := o.List()
+	if err != nil {
+		return nil, err
+	}
+	states := make([]console.OSImage, 0, len(images))
+	for _, image := range images {
+		state := console.OSImage{OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: image.CPUArchitecture, State: "ready", Message: image.Message}
+		switch image.State {
+		case osimage.StateBad:
+			state.State = "failed"
+		case osimage.StateWaiting, osimage.StateDownloading:
+			state.State, state.Message = "fetching", image.Progress()
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// newOSImages opens the base images of a configuration.
+func newOSImages(config Config, rules *mirror.Rules, releases *release.Library, users func() ([]osimage.User, error), logger *slog.Logger) (*osImages, error) {
+	var images []osimage.Configured
+	for _, image := range config.OSImages {
+		images = append(images, osimage.Configured{
+			Path: image.Path, URL: image.URL, Release: image.Release, OpenshiftVersion: image.OpenshiftVersion,
+			CPUArchitecture: image.CPUArchitecture, SHA256: image.SHA256,
+		})
+	}
+	proxy := http.ProxyFromEnvironment
+	if config.OSImageProxy != "" {
+		address, err := url.Parse(config.OSImageProxy)
+		if err != nil {
+			return nil, fmt.Errorf("read os_image_proxy: %w", err)
+		}
+		proxy = http.ProxyURL(address)
+	}
+	fetcher := releaseFetcher{releases: releases, known: config.ReleaseImages, secretFile: config.Mirror.PullSecret}
+	library, err := osimage.New(osimage.Options{
+		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
+		Transport: siteTransport(rules.CABundle(), proxy), FetchRelease: fetcher.fetch, Users: users,
+		Clock: clockwork.NewRealClock(), Logger: logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &osImages{library}, nil
+}
+
+// siteTransport speaks with the site's web servers: it trusts the system's CAs and the bundle.
+func siteTransport(bundle []byte, proxy func(*http.Request) (*url.URL, error)) *http.Transport {
+	pool, err := x509.SystemCertPool()
+	if err != nil { // a bare container has none
+		pool = x509.NewCertPool()
+	}
+	pool.AppendCertsFromPEM(bundle)
+	const setUp, header = 10 * time.Second, 30 * time.Second
+	return &http.Transport{
+		Proxy: proxy, DialContext: (&net.Dialer{Timeout: setUp}).DialContext, TLSHandshakeTimeout: setUp, ResponseHeaderTimeout: header,
+		TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, DisableCompression: true,
+	}
+}
+
+// infraEnvUsers tells which OS images infra-envs want.
+func infraEnvUsers(e *engine.Engine) func() ([]osimage.User, error) {
+	return func() ([]osimage.User, error) {
+		envs, err := e.InfraEnvs("")
+		if err != nil {
+			return nil, err
+		}
+		users := make([]osimage.User, 0, len(envs))
+		for _, env := range envs {
+			users = append(users, osimage.User{Name: *env.Name, OpenshiftVersion: env.OpenshiftVersion, CPUArchitecture: env.CPUArchitecture})
+		}
+		return users, nil
+	}
+}
+
+// releaseFetcher takes live ISOs out of release payloads.
+type releaseFetcher struct {
+	releases   *release.Library
+	known      []ReleaseImage
+	secretFile string
+}
+
+func (f releaseFetcher) fetch(ctx context.Context, wanted osimage.Release, begin func(version string, size int64) (io.Writer, error)) (string, error) {
+	pullSpec, err := f.pullSpec(wanted)
+	if err != nil {
+		return "", err
+	}
+	secret, err := f.secret(wanted.PullSecret)
+	if err != nil {
+		return "", err
+	}
+	payload, err := f.releases.Payload(ctx, pullSpec, wanted.Architecture, secret)
+	if err != nil {
+		return "", err
+	}
+	return f.releases.LiveISO(ctx, payload, secret, func(size int64) (io.Writer, error) { return begin(payload.Version, size) })
+}
+
+// pullSpec finds the release image that is meant: by its pull spec, its version, or the last of a minor version that the
+// configuration lists.
+func (f releaseFetcher) pullSpec(wanted osimage.Release) (string, error) {
+	if _, err := name.ParseReference(wanted.Name, name.StrictValidation); err == nil {
+		return wanted.Name, nil
+	}
+	version, found := wanted.Name, ""
+	if version == "" {
+		version = wanted.Version
+	}
+	for _, image := range f.known {
+		if arch := rpmArchitecture(image.CPUArchitecture); arch != wanted.Architecture && arch != "multi" {
 			continue
 		}
-		if image.config.OpenshiftVersion == version {
-			found = image
-			break
+		if image.OpenshiftVersion == version {
+			return image.URL, nil
 		}
-		if found == nil && minor(image.config.OpenshiftVersion) == minor(version) {
-			found = image
+		if osimage.Minor(image.OpenshiftVersion) == version {
+			found = image.URL
 		}
 	}
-	if found == nil {
-		return nil, problem.Unavailable("%s", errNoSuchImage(version, arch, known))
+	if found == "" {
+		return "", &osimage.ContentError{Problem: fmt.Sprintf("there is no release %s for %s under release_images; add it there, or give the pull spec of its release image", version, wanted.Architecture)}
 	}
-	o.correct(found)
-	switch found.state {
-	case imageReady:
-		return found.base, nil
-	case imageBad:
-		return nil, problem.Unavailable("no discovery image can be made for OpenShift %s on %s: %s", version, arch, found.message)
-	}
-	return nil, problem.Unavailable("the OS image for OpenShift %s on %s is not there yet: it is %s; try again later", version, arch, strings.TrimSpace(found.state+" "+found.message))
+	return found, nil
 }
 
-// correct opens a file anew that was bad or was changed since, so that whoever put a better one in its place need not
-// restart the appliance. The mutex is held.
-func (o *osImages) correct(image *osImage) {
-	switch {
-	case image.state == imageBad && image.config.Path != "":
-		if info, err := os.Stat(image.config.Path); err == nil && image.wrong != nil && os.SameFile(info, image.wrong) && info.ModTime().Equal(image.wrong.ModTime()) {
-			return
+// secret is the pull secret that was given, or the appliance's own; nobody's if there is none.
+func (f releaseFetcher) secret(given string) (authn.Keychain, error) {
+	if given == "" && f.secretFile != "" {
+		data, err := os.ReadFile(f.secretFile)
+		if err != nil {
+			return nil, fmt.Errorf("read mirror.pull_secret: %w", err)
 		}
-		o.openLocked(image, image.config.Path)
-	case image.state == imageReady && image.base.Intact() != nil:
-		if err := image.base.Close(); err != nil {
-			o.log.Warn("An OS image that was changed could not be closed.", "path", image.base.Path(), "error", err)
-		}
-		o.openLocked(image, image.base.Path())
+		given = string(data)
 	}
-}
-
-// minor is a version's first two numbers.
-func minor(version string) string {
-	parts := strings.SplitN(version, ".", 3)
-	return strings.Join(parts[:min(2, len(parts))], ".")
-}
-
-// run fetches what is not there yet and looks at the digests of what is, until the context ends.
-func (o *osImages) run(ctx context.Context) error {
-	var fetching sync.WaitGroup
-	defer fetching.Wait()
-	fetching.Go(func() { o.fetchAll(ctx) })
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case image := <-o.opened:
-			o.verify(ctx, image)
-		}
+	if given == "" {
+		return nil, nil
 	}
-}
-
-// fetchAll fetches the ISOs that are configured by URL and not there yet, one after the other. A line that breaks is tried
-// again; a file that is the wrong one is not.
-func (o *osImages) fetchAll(ctx context.Context) {
-	for _, image := range o.images {
-		if image.config.URL == "" || image.state == imageReady {
-			continue
-		}
-		if !o.fetchAtLast(ctx, image) {
-			return
-		}
-	}
-}
-
-// fetchAtLast tries until the ISO is there or turns out to be the wrong one; it returns false when the context ends before.
-func (o *osImages) fetchAtLast(ctx context.Context, image *osImage) bool {
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		err := o.fetch(ctx, image)
-		if err == nil {
-			o.open(image, o.path(image.config))
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		wrong := errors.As(err, new(*wrongFileError))
-		o.note(image, wrong, err)
-		if wrong {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-o.clock.After(wait):
-		}
-	}
-}
-
-// verify compares a file with the configured digest. It takes about a second a gigabyte, so the image is served meanwhile;
-// one that turns out to be another file is not served any more until it is replaced.
-func (o *osImages) verify(ctx context.Context, image *osImage) {
-	o.mu.Lock()
-	base := image.base
-	o.mu.Unlock()
-	if base == nil {
-		return
-	}
-	sum, err := base.SHA256(ctx)
-	if err != nil || strings.EqualFold(sum, image.config.SHA256) {
-		return // a file that was changed meanwhile is opened anew when it is asked for
-	}
-	info, err := os.Stat(base.Path())
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err != nil || image.base != base {
-		return
-	}
-	image.wrong, image.state = info, imageBad
-	image.message = fmt.Sprintf("%s has sha256 %s, configured is %s; correct sha256 under os_images, or put the right file there", base.Path(), sum, image.config.SHA256)
-	o.log.Error("An OS image is not the configured one.", "openshift_version", image.config.OpenshiftVersion, "path", base.Path(), "sha256", sum)
-}
-
-// note writes down why an image is not there.
-func (o *osImages) note(image *osImage, forGood bool, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	image.state, image.message = imageWaiting, "after a failure: "+err.Error()
-	if forGood {
-		image.state, image.message = imageBad, err.Error()
-	}
-	o.log.Error("An OS image could not be fetched.", "url", image.config.URL, "again", !forGood, "error", err)
-}
-
-// wrongFileError says that what a server has is not what is configured.
-type wrongFileError struct{ got, want string }
-
-func (e *wrongFileError) Error() string {
-	return "what was downloaded has sha256 " + e.got + ", configured is " + e.want + "; correct sha256 under os_images, or name the right file"
-}
-
-// fetch downloads an ISO, going on where an earlier try ended, and gives it its name only when its digest is right.
-func (o *osImages) fetch(ctx context.Context, image *osImage) (err error) {
-	if err := os.MkdirAll(o.dir, 0o755); err != nil {
-		return err
-	}
-	path := o.path(image.config)
-	partial, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
+	secret, err := mirror.ParsePullSecret(given)
 	if err != nil {
-		return err
+		return nil, &osimage.ContentError{Problem: err.Error()}
 	}
-	defer func() { err = errors.Join(err, partial.Close()) }()
-	if err := o.download(ctx, image, partial); err != nil {
-		return fmt.Errorf("downloading %s: %w", image.config.URL, err)
-	}
-	if err := checkDigest(partial, image.config.SHA256); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", image.config.URL, err), os.Remove(path+".part"))
-	}
-	if err := partial.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(path+".part", path)
-}
-
-func (o *osImages) download(ctx context.Context, image *osImage, partial *os.File) error {
-	have, err := partial.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, image.config.URL, nil)
-	if err != nil {
-		return err
-	}
-	if have > 0 {
-		request.Header.Set("Range", "bytes="+strconv.FormatInt(have, 10)+"-")
-	}
-	response, err := http.DefaultClient.Do(request)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // the caller says which URL
-	}
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusPartialContent:
-	case http.StatusOK:
-		have = 0
-		if err := partial.Truncate(0); err != nil {
-			return err
-		}
-		if _, err := partial.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-	case http.StatusRequestedRangeNotSatisfiable:
-		return nil // it is whole
-	default:
-		return fmt.Errorf("the server answered %s", response.Status)
-	}
-	total := have + response.ContentLength
-	_, err = io.Copy(io.MultiWriter(partial, &downloadNote{images: o, image: image, done: have, total: total}), response.Body)
-	return err
-}
-
-// downloadNote writes down how far a download is.
-type downloadNote struct {
-	images      *osImages
-	image       *osImage
-	done, total int64
-}
-
-func (n *downloadNote) Write(p []byte) (int, error) {
-	n.done += int64(len(p))
-	n.images.mu.Lock()
-	defer n.images.mu.Unlock()
-	n.image.state = imageDownloading
-	if n.total > 0 {
-		n.image.message = fmt.Sprintf("(%d%% of %d MB)", n.done*100/n.total, n.total/1_000_000)
-	}
-	return len(p), nil
-}
-
-func checkDigest(file *os.File, want string) error {
-	if want == "" {
-		return nil
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return &wrongFileError{got, want}
-	}
-	return nil
-}
-
-func (o *osImages) close() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var errs []error
-	for _, image := range o.images {
-		if image.base != nil {
-			errs = append(errs, image.base.Close())
-			image.base = nil
-		}
-	}
-	return errors.Join(errs...)
+	return secret, nil
 }

@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"strings"
 
 	"landfall/web/api"
 	"landfall/web/console"
@@ -17,7 +16,11 @@ type view struct {
 // Status says what the appliance is and has.
 func (v view) Status(context.Context) (*console.Status, error) {
 	a := v.appliance
-	status := &console.Status{Version: a.version, URL: a.urls[0], Addresses: a.urls[1:], OSImages: a.images.states(), Releases: []console.Release{}}
+	images, err := a.images.states()
+	if err != nil {
+		return nil, err
+	}
+	status := &console.Status{Version: a.version, URL: a.urls[0], Addresses: a.urls[1:], OSImages: images, Releases: []console.Release{}}
 	for _, release := range a.config.ReleaseImages {
 		status.Releases = append(status.Releases, console.Release{OpenshiftVersion: release.OpenshiftVersion, CPUArchitecture: release.CPUArchitecture})
 	}
@@ -38,22 +41,4 @@ func (v view) Image(ctx context.Context, id string) (*console.Image, error) {
 		URL: env.DownloadURL, FileName: made.FileName, SizeBytes: made.Size(),
 		SHA256: made.Digest(true), ETag: made.ETag(), Type: string(*env.Type),
 	}, nil
-}
-
-// states returns the states of the OS images in the console's words.
-func (o *osImages) states() []console.OSImage {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	states := make([]console.OSImage, 0, len(o.images))
-	for _, image := range o.images {
-		state := console.OSImage{OpenshiftVersion: image.config.OpenshiftVersion, CPUArchitecture: image.config.CPUArchitecture, State: "ready"}
-		switch image.state {
-		case imageBad:
-			state.State, state.Message = "failed", image.message
-		case imageWaiting, imageDownloading:
-			state.State, state.Message = "fetching", strings.TrimSpace("being downloaded "+image.message)
-		}
-		states = append(states, state)
-	}
-	return states
 }

@@ -1,0 +1,86 @@
+package osimage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"landfall/isogen"
+)
+
+// adopt takes a whole file in: it is found to be the right one and a live ISO, gets its name, and is there after a power
+// cut. It closes part. A *ContentError says that the file is not what it should be; nobody gets to see it then.
+func (l *Library) adopt(e *entry, part *partial) error {
+	if err := part.close(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	e.state, e.message = StateVerifying, ""
+	want, name := e.record.WantSHA256, e.record.Name
+	l.mu.Unlock()
+	got := part.digest()
+	if want != "" && got != want {
+		return &ContentError{fmt.Sprintf("%s arrived with sha256 %s, stated is %s; state the right digest, or give the right file", name, got, want)}
+	}
+	if !e.configured {
+		if err := l.refuseTwice(got, e); err != nil {
+			return err
+		}
+	}
+	path := l.path(e.id, partEnding)
+	if err := l.examine(e, path); err != nil {
+		return &ContentError{strings.ReplaceAll(err.Error(), path, name)}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	r := &e.record
+	r.SHA256, r.Size, r.Modified, r.VerifiedAt = got, info.Size(), info.ModTime(), l.options.Clock.Now().UTC()
+	r.Offset, r.TotalBytes, r.HashState, r.Validator, r.PullSecret = 0, info.Size(), nil, "", ""
+	l.mu.Unlock()
+	if err := l.save(e); err != nil {
+		return err
+	}
+	if err := os.Rename(path, l.path(e.id, isoEnding)); err != nil {
+		return err
+	}
+	if err := syncDir(l.options.Dir); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil // it is opened when the appliance starts again
+	}
+	l.open(e)
+	l.log.Info("An OS image is there.", "id", e.id, "name", name, "openshift_version", e.stated(), "architecture", e.arch(), "sha256", got)
+	return nil
+}
+
+// examine opens a file as images are opened, and closes it again.
+func (l *Library) examine(e *entry, path string) error {
+	base, err := isogen.Open(path)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	version, arch := e.record.OpenshiftVersion, e.record.CPUArchitecture
+	l.mu.Unlock()
+	_, _, err = identify(base, version, arch)
+	return errors.Join(err, base.Close())
+}
+
+// refuseTwice says so when there is an image of a digest already.
+func (l *Library) refuseTwice(sum string, except *entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if e != except && e.record.SHA256 == sum && e.base != nil {
+			return &ContentError{fmt.Sprintf("the image is there already, as %s (OpenShift %s, %s); there is nothing to do", e.id, e.stated(), e.arch())}
+		}
+	}
+	return nil
+}

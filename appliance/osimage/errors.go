@@ -1,0 +1,84 @@
+package osimage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// UnavailableError says that there is no image to use now.
+type UnavailableError struct{ reason string }
+
+func (e *UnavailableError) Error() string { return e.reason }
+
+// NotFoundError says that there is no image or upload with an id.
+type NotFoundError struct{ ID string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("there is no OS image %s; landfall iso list shows those there are", e.ID)
+}
+
+// InUseError says why an image can't be removed.
+type InUseError struct {
+	ID    string
+	Users []string // infra-envs; none: the configuration names it
+}
+
+func (e *InUseError) Error() string {
+	if len(e.Users) == 0 {
+		return fmt.Sprintf("the OS image %s is named by the configuration; take it out from under os_images and restart the appliance", e.ID)
+	}
+	return fmt.Sprintf("the OS image %s is in use by the infra-envs %s; delete them, or import another image for their version first", e.ID, strings.Join(e.Users, ", "))
+}
+
+// OffsetError says that bytes were sent that do not follow those that are there.
+type OffsetError struct{ Sent, Have int64 }
+
+func (e *OffsetError) Error() string {
+	return fmt.Sprintf("the upload has %d bytes, and what was sent begins at %d; go on at %d", e.Have, e.Sent, e.Have)
+}
+
+// SupersededError says that another request goes on with the same upload.
+type SupersededError struct{}
+
+func (*SupersededError) Error() string {
+	return "another request goes on with this upload; only one may send"
+}
+
+// SpaceError says that the disk has no room for an image.
+type SpaceError struct {
+	Dir        string
+	Need, Free int64 // bytes; 0: not known
+	Err        error // what the operating system said; may be nil
+}
+
+func (e *SpaceError) Error() string {
+	if e.Need == 0 {
+		return fmt.Sprintf("no space is left in %s; nothing of the image was kept: free space on its file system, then try again", e.Dir)
+	}
+	return fmt.Sprintf("the image needs %s more in %s, which has %s left; free space on its file system, then try again", megabytes(e.Need), e.Dir, megabytes(e.Free))
+}
+
+// Unwrap returns what the operating system said.
+func (e *SpaceError) Unwrap() error { return e.Err }
+
+func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+999_999)/1_000_000) }
+
+// spaceError makes a full disk or an exhausted quota a *SpaceError and leaves other errors alone.
+func spaceError(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		return &SpaceError{Dir: dir, Err: err}
+	}
+	return err
+}
+
+// ContentError says that what arrived can't be an OS image, or not the one that was stated. Trying again does not help.
+type ContentError struct{ Problem string }
+
+func (e *ContentError) Error() string { return e.Problem }
+
+// RequestError says what is wrong with what was asked for.
+type RequestError struct{ Problem string }
+
+func (e *RequestError) Error() string { return e.Problem }

@@ -1,0 +1,283 @@
+package osimage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	waitLimit = 10 * time.Second
+	tick      = time.Millisecond
+)
+
+// server serves an ISO.
+type server struct {
+	*httptest.Server
+	content atomic.Pointer[[]byte]
+	tag     atomic.Pointer[string]
+	broken  atomic.Int32 // downloads that are still to be cut off half-way
+	ranges  atomic.Int32
+	asked   atomic.Int32
+}
+
+func newServer(t *testing.T, content []byte) *server {
+	t.Helper()
+	s := &server{}
+	s.put(content, `"1"`)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.asked.Add(1)
+		if r.Header.Get("Range") != "" {
+			s.ranges.Add(1)
+		}
+		content := *s.content.Load()
+		w.Header().Set("ETag", *s.tag.Load())
+		if s.broken.Add(-1) >= 0 {
+			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+			if _, err := w.Write(content[:len(content)/2]); err == nil {
+				panic(http.ErrAbortHandler)
+			}
+			return
+		}
+		http.ServeContent(w, r, "live.iso", time.Time{}, bytes.NewReader(content))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) put(content []byte, tag string) {
+	s.content.Store(&content)
+	s.tag.Store(&tag)
+}
+
+func TestAnImageIsFetchedByURLAndKept(t *testing.T) {
+	content := made(t, iso)
+	from := newServer(t, content)
+	s := newSite(t, Configured{URL: from.URL + "/live.iso", SHA256: sumOf(content), OpenshiftVersion: "4.18", CPUArchitecture: "x86_64"})
+	l, stop := s.open(t)
+	_, err := l.Find("4.18.2", "x86_64")
+	require.ErrorContains(t, err, "is not there yet: it is waiting")
+	stop()
+
+	l, stop = s.running(t)
+	image := comes(t, l, only(t, l).ID, StateReady)
+	require.Equal(t, SourceURL, image.Source)
+	require.Equal(t, sumOf(content), image.SHA256)
+	require.Equal(t, from.URL+"/live.iso", image.URL)
+	stop()
+
+	l, _ = s.open(t)
+	require.Equal(t, StateReady, only(t, l).State, "after a restart it is there without being fetched")
+	require.EqualValues(t, 1, from.asked.Load())
+}
+
+func TestABrokenDownloadGoesOnWhereItEnded(t *testing.T) {
+	from := newServer(t, made(t, iso))
+	from.broken.Store(1)
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, _ := s.running(t)
+	id := only(t, l).ID
+	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	requireSentence(t, only(t, l).Message, "after a failure: downloading "+from.URL+"/live.iso")
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(firstRetry)
+	comes(t, l, id, StateReady)
+	require.EqualValues(t, 1, from.ranges.Load(), "the second try asked for the rest only")
+}
+
+func TestAnInterruptedDownloadGoesOnAfterARestart(t *testing.T) {
+	content := made(t, iso)
+	from := newServer(t, content)
+	from.broken.Store(1)
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, stop := s.running(t)
+	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	stop()
+	l, _ = s.running(t)
+	require.Equal(t, sumOf(content), comes(t, l, only(t, l).ID, StateReady).SHA256)
+	require.EqualValues(t, 1, from.ranges.Load())
+}
+
+func TestAFileThatIsReplacedOnTheServerIsNotMixedWithItsPredecessor(t *testing.T) {
+	from := newServer(t, made(t, iso))
+	from.broken.Store(1)
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, _ := s.running(t)
+	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	other := iso
+	other.RootFSSize = 7 << 20
+	from.put(made(t, other), `"2"`)
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(firstRetry)
+	require.Equal(t, sumOf(made(t, other)), comes(t, l, only(t, l).ID, StateReady).SHA256)
+}
+
+func TestAnImageThatIsNotTheStatedOneIsRefusedAndNotKept(t *testing.T) {
+	from := newServer(t, made(t, iso))
+	for name, c := range map[string]struct {
+		configured Configured
+		says       string
+	}{
+		"sha256":  {Configured{URL: from.URL, SHA256: sumOf([]byte("other"))}, "stated is " + sumOf([]byte("other"))},
+		"version": {Configured{URL: from.URL, OpenshiftVersion: "4.12"}, "is for OpenShift 4.18, stated is 4.12"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, c.configured)
+			l, _ := s.running(t)
+			image := comes(t, l, only(t, l).ID, StateBad)
+			requireSentence(t, image.Message, c.says)
+			require.Eventually(t, func() bool { return len(s.files(t)) == 1 }, waitLimit, tick)
+			require.Equal(t, []string{image.ID + ".json"}, s.files(t))
+		})
+	}
+}
+
+func TestAServerWithoutTheFileIsAskedAgainAndHarmsNoOther(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(gone.Close)
+	from := newServer(t, made(t, iso))
+	l, _ := newSite(t, Configured{URL: gone.URL + "/a.iso", OpenshiftVersion: "4.17", CPUArchitecture: "x86_64"}, Configured{URL: from.URL + "/b.iso"}).running(t)
+	require.Eventually(t, func() bool {
+		_, err := l.Find("4.18", "x86_64")
+		return err == nil
+	}, waitLimit, tick)
+	require.Eventually(t, func() bool {
+		_, err := l.Find("4.17", "x86_64")
+		return err != nil && bytes.Contains([]byte(err.Error()), []byte("the server answered 404 Not Found"))
+	}, waitLimit, tick)
+}
+
+func TestAPasswordInAURLIsNotSaid(t *testing.T) {
+	require.Equal(t, "http://me:xxxxx@mirror/live.iso", redacted("http://me:secret@mirror/live.iso"))
+}
+
+func TestAnImageIsFetchedWhenAskedForAndGoesOnAfterARestart(t *testing.T) {
+	content := made(t, iso)
+	from := newServer(t, content)
+	from.broken.Store(1)
+	s := newSite(t)
+	l, stop := s.running(t)
+	image, err := l.Fetch(Request{URL: from.URL + "/live.iso"})
+	require.NoError(t, err)
+	require.False(t, image.Configured)
+	_, err = l.Fetch(Request{URL: from.URL + "/live.iso"})
+	require.ErrorContains(t, err, "there already or on its way, as "+image.ID)
+	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	stop()
+	l, _ = s.running(t)
+	require.Equal(t, sumOf(content), comes(t, l, image.ID, StateReady).SHA256)
+	require.NoError(t, l.Remove(image.ID))
+	require.Empty(t, s.files(t))
+}
+
+func TestADownloadThatIsUnderWayIsRemoved(t *testing.T) {
+	hanging := make(chan struct{})
+	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000000")
+		if _, err := w.Write(make([]byte, 1000)); err != nil {
+			return
+		}
+		http.NewResponseController(w).Flush()
+		select {
+		case <-hanging:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(from.Close)
+	t.Cleanup(func() { close(hanging) })
+	s := newSite(t)
+	l, _ := s.running(t)
+	image, err := l.Fetch(Request{URL: from.URL + "/live.iso", OpenshiftVersion: "4.20"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return only(t, l).DoneBytes == 1000 }, waitLimit, tick)
+	require.Equal(t, StateDownloading, only(t, l).State)
+	require.NoError(t, l.Remove(image.ID))
+	require.Empty(t, s.files(t))
+}
+
+func TestAServerThatSendsNothingForAMinuteIsLeft(t *testing.T) {
+	hanging := make(chan struct{})
+	from := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hanging:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(from.Close)
+	t.Cleanup(func() { close(hanging) })
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, _ := s.running(t)
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(stallLimit)
+	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	requireSentence(t, only(t, l).Message, "the server sent nothing for 1m0s")
+}
+
+func TestAWrongRequestIsRefused(t *testing.T) {
+	s := newSite(t)
+	s.options.FetchRelease = nil
+	l, _ := s.open(t)
+	for says, r := range map[string]Request{
+		"either url or release": {},
+		"either url or release says where the image is fetched from; give one of them": {URL: "http://a/b", Release: "4.20"},
+		`url is "ftp://a/b"; expected an http:// or https:// URL`:                      {URL: "ftp://a/b"},
+		`sha256 is "x"`:                         {URL: "http://a/b", SHA256: "x"},
+		"has no releases to take images out of": {Release: "4.20.8"},
+	} {
+		_, err := l.Fetch(r)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+func TestAnImageIsTakenOutOfARelease(t *testing.T) {
+	content := made(t, iso)
+	var asked Release
+	failures := 1
+	sum := sumOf(content)
+	s := newSite(t, Configured{Release: true, OpenshiftVersion: "4.18", CPUArchitecture: "x86_64"})
+	s.options.FetchRelease = func(_ context.Context, r Release, begin func(string, int64) (io.Writer, error)) (string, error) {
+		asked = r
+		w, err := begin("4.18.30", int64(len(content)))
+		if err != nil {
+			return "", err
+		}
+		if failures > 0 {
+			failures--
+			_, err := w.Write(content[:1000])
+			return "", errors.Join(err, errCut)
+		}
+		_, err = w.Write(content)
+		return sum, err
+	}
+	l, stop := s.running(t)
+	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(firstRetry)
+	image := comes(t, l, only(t, l).ID, StateReady)
+	require.Equal(t, SourcePayload, image.Source)
+	require.Equal(t, Release{Version: "4.18", Architecture: "x86_64"}, asked)
+	require.Equal(t, sumOf(content), image.SHA256)
+	stop()
+
+	s.options.Images, s.options.Dir = nil, t.TempDir()
+	sum = sumOf([]byte("other"))
+	l, _ = s.running(t)
+	image, err := l.Fetch(Request{Release: "4.18.30", PullSecret: "{}"})
+	require.NoError(t, err)
+	image = comes(t, l, image.ID, StateBad)
+	requireSentence(t, image.Message, "in release 4.18.30 has sha256 "+sumOf(content), "copy the release to the mirror again")
+	require.Equal(t, Release{Name: "4.18.30", Architecture: "x86_64", PullSecret: "{}"}, asked)
+	sum = sumOf(content)
+	_, err = l.Verify(image.ID) // tries once more
+	require.NoError(t, err)
+	require.Equal(t, "4.18", comes(t, l, image.ID, StateReady).OpenshiftVersion)
+}

@@ -1,0 +1,193 @@
+package osimage
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"landfall/isogen"
+)
+
+// Source says how an image comes to the appliance.
+type Source string
+
+// Sources.
+const (
+	SourceFile    Source = "file"    // a file that the configuration names, which stays where it is
+	SourceURL     Source = "url"     // fetched over http or https
+	SourceImport  Source = "import"  // uploaded
+	SourcePayload Source = "payload" // out of a release payload's machine-os-images
+)
+
+// State says how an image stands.
+type State string
+
+// States.
+const (
+	StateWaiting     State = "waiting"     // not there yet; Message says what it waits for
+	StateDownloading State = "downloading" // arriving
+	StateVerifying   State = "verifying"   // its digest is being computed; it is used meanwhile if it was before
+	StateReady       State = "ready"       // images can be made from it
+	StateBad         State = "bad"         // can't be used; Message says why and what to do
+)
+
+// Image is what the API tells of an OS image.
+type Image struct {
+	ID               string    `json:"id"`
+	Name             string    `json:"name"` // of the file, as it was given; only people read it
+	OpenshiftVersion string    `json:"openshift_version"`
+	CPUArchitecture  string    `json:"cpu_architecture"`
+	VolumeID         string    `json:"volume_id"`
+	CoreOSVersion    string    `json:"coreos_version"`
+	SizeBytes        int64     `json:"size_bytes"`
+	State            State     `json:"state"`
+	Message          string    `json:"message"`
+	DoneBytes        int64     `json:"done_bytes"`
+	TotalBytes       int64     `json:"total_bytes"` // 0: not known yet
+	Source           Source    `json:"source"`
+	Path             string    `json:"path,omitempty"`
+	URL              string    `json:"url,omitempty"`
+	Release          string    `json:"release,omitempty"`
+	SHA256           string    `json:"sha256"` // hex; "" until it was computed
+	VerifiedAt       time.Time `json:"verified_at,omitzero"`
+	Minimal          bool      `json:"minimal"`
+	MinimalReason    string    `json:"minimal_reason,omitempty"`
+	NetworkBoot      bool      `json:"network_boot"`
+	NetworkReason    string    `json:"network_boot_reason,omitempty"`
+	Configured       bool      `json:"configured"` // the configuration names it
+	InUseBy          int       `json:"in_use_by"`  // infra-envs
+	Users            []string  `json:"users,omitempty"`
+	Removable        bool      `json:"removable"`
+}
+
+// entry is an image with what is known of it. Library.mu guards it but for the fields that say otherwise.
+type entry struct {
+	id         string
+	record     record
+	configured bool
+
+	base                  *isogen.Base // nil unless images can be made from it
+	version, architecture string       // as the content says, or as stated
+	state                 State
+	message               string
+	done, total           int64
+	wrong                 os.FileInfo // of a file that has another digest than the stated one
+	verify                bool        // its digest is to be computed
+	worker                *worker     // fetches or verifies it at the moment
+	turn                  *turn       // the upload's writer
+
+	writing sync.Mutex // held while the upload's file is written; guards the next two
+	part    *partial
+	removed bool
+	saving  sync.Mutex // held while the record is written
+}
+
+// turn is one request that adds to an upload. A later one takes its place.
+type turn struct{ _ byte } // with a size, so that no two are the same
+
+// worker is a goroutine that works for one entry.
+type worker struct {
+	cancel func()
+	done   chan struct{}
+}
+
+func (e *entry) fail(err error) {
+	e.state, e.message = StateBad, err.Error()
+}
+
+// stated is the OpenShift version that an image is for, as exactly as it is known.
+func (e *entry) stated() string {
+	if e.record.OpenshiftVersion != "" {
+		return e.record.OpenshiftVersion
+	}
+	return e.version
+}
+
+func (e *entry) arch() string {
+	if e.record.CPUArchitecture != "" {
+		return rpmArchitecture(e.record.CPUArchitecture)
+	}
+	return e.architecture
+}
+
+func (e *entry) fits(version, arch string) bool {
+	return e.arch() == rpmArchitecture(arch) && e.stated() != "" && Minor(e.stated()) == Minor(version)
+}
+
+// Progress says in words how far an image is that is not there yet.
+func (i Image) Progress() string {
+	switch {
+	case i.Message != "":
+		return string(i.State) + " (" + i.Message + ")"
+	case i.State == StateDownloading && i.TotalBytes > 0:
+		return fmt.Sprintf("%s (%d%% of %d MB)", i.State, i.DoneBytes*100/i.TotalBytes, i.TotalBytes/1_000_000)
+	}
+	return string(i.State)
+}
+
+// List tells of all images.
+func (l *Library) List() ([]Image, error) {
+	users, err := l.options.Users()
+	if err != nil {
+		return nil, fmt.Errorf("look which infra-envs use the OS images: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	used := l.usedBy(users)
+	list := make([]Image, 0, len(l.entries))
+	for _, e := range l.entries {
+		l.current(e)
+		list = append(list, l.describe(e, used[e]))
+	}
+	return list, nil
+}
+
+// Image tells of one image. The error is a *NotFoundError if there is none.
+func (l *Library) Image(id string) (Image, error) {
+	list, err := l.List()
+	if err != nil {
+		return Image{}, err
+	}
+	for _, image := range list {
+		if image.ID == id {
+			return image, nil
+		}
+	}
+	return Image{}, &NotFoundError{id}
+}
+
+// usedBy finds the images that infra-envs have theirs made from. The mutex is held.
+func (l *Library) usedBy(users []User) map[*entry][]string {
+	used := make(map[*entry][]string)
+	for _, user := range users {
+		if e := l.choose(user.OpenshiftVersion, user.CPUArchitecture); e != nil {
+			used[e] = append(used[e], user.Name)
+		}
+	}
+	return used
+}
+
+// describe needs the mutex.
+func (l *Library) describe(e *entry, users []string) Image {
+	image := Image{
+		ID: e.id, Name: e.record.Name, OpenshiftVersion: e.stated(), CPUArchitecture: e.arch(), State: e.state, Message: e.message,
+		DoneBytes: e.done, TotalBytes: e.total, Source: e.record.Source, URL: e.record.URL, Release: e.record.Release,
+		SHA256: e.record.SHA256, VerifiedAt: e.record.VerifiedAt, Configured: e.configured, InUseBy: len(users), Users: users,
+	}
+	image.Removable = !e.configured && len(users) == 0
+	if e.record.Source == SourceFile || e.base != nil {
+		image.Path = l.file(e)
+	}
+	if e.base == nil {
+		return image
+	}
+	info := e.base.Info()
+	image.VolumeID, image.CoreOSVersion, image.SizeBytes = info.VolumeID, info.Version, info.Size
+	image.Minimal, image.MinimalReason = info.Minimal, info.MinimalReason
+	image.NetworkBoot, image.NetworkReason = info.NetworkBoot, info.NetworkReason
+	if e.state != StateVerifying {
+		image.DoneBytes, image.TotalBytes = info.Size, info.Size
+	}
+	return image
+}

@@ -1,0 +1,327 @@
+// Package osimage keeps the live ISOs that discovery images are made from: those that the configuration names by file,
+// by URL or by release payload, and those that people upload or have fetched.
+//
+// An image is what its content says, never what its name says: volume id, embed areas and descriptions are read by
+// package isogen, and a stated version or architecture that contradicts them is refused with a sentence. A bad image is
+// said to be bad and harms no other.
+//
+// Everything that arrives is written to a file with the ending .part beside a record (JSON) that says how much of it is
+// surely on the disk and how its digest stands there, so an interrupted upload or download goes on where it stopped, also
+// after a restart. A whole image is renamed to .iso once it is synced and found to be right. Nothing is copied or
+// extracted; an image is indexed in milliseconds when the library is opened.
+package osimage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/isogen"
+)
+
+// Configured is an image that the configuration names; one of Path, URL and Release says where it comes from.
+type Configured struct {
+	Path             string
+	URL              string
+	Release          bool   // out of the release payload of OpenshiftVersion
+	OpenshiftVersion string // "": as the content says
+	CPUArchitecture  string // x86_64, aarch64, arm64, ppc64le or s390x; "": as the content says
+	SHA256           string // hex; "": unknown
+}
+
+// User is an infra-env whose images are made from an OS image.
+type User struct {
+	Name, OpenshiftVersion, CPUArchitecture string
+}
+
+// Release names the release payload that an image is taken out of.
+type Release struct {
+	Name         string // a version or a pull spec; "": the release of Version
+	Version      string // an OpenShift version, such as 4.20 or 4.20.8
+	Architecture string // as RPM spells it; "": x86_64
+	PullSecret   string // JSON, as hosts have it; "": the appliance's own, if it has one
+}
+
+// FetchRelease writes the live ISO of a release to the writer that begin returns, which is told the release's version and
+// the ISO's size in bytes. It returns the digest (hex) that the payload gives for the ISO.
+type FetchRelease func(ctx context.Context, release Release, begin func(version string, size int64) (io.Writer, error)) (sha256 string, err error)
+
+// Options is what a Library is made from. Dir, Logger and Clock are required.
+type Options struct {
+	Dir          string // of everything that is kept; made when it does not exist
+	Images       []Configured
+	MaxBytes     int64                  // of an upload; 0: no limit
+	Transport    http.RoundTripper      // for URLs; nil: http.DefaultTransport
+	FetchRelease FetchRelease           // nil: images are not taken out of releases
+	Users        func() ([]User, error) // the infra-envs; nil: none
+	Clock        clockwork.Clock        // times the waits between tries
+	Logger       *slog.Logger
+}
+
+// Library is the set of OS images. Its methods may be called by several goroutines at once.
+type Library struct {
+	options Options
+	log     *slog.Logger
+
+	wake chan struct{} // tells Run that there is work
+
+	mu      sync.Mutex
+	entries []*entry // configured ones first, in their order; then the others, the one that came last first
+	closed  bool
+}
+
+// New opens the library: what is there is indexed, what is not is fetched once Run runs. Its errors say what is wrong with
+// the directory; what is wrong with an image is said of that image.
+func New(options Options) (*Library, error) {
+	if options.Transport == nil {
+		options.Transport = http.DefaultTransport
+	}
+	if options.Users == nil {
+		options.Users = func() ([]User, error) { return nil, nil }
+	}
+	l := &Library{options: options, log: options.Logger, wake: make(chan struct{}, 1)}
+	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of OS images: %w", err)
+	}
+	records, err := l.readRecords()
+	if err != nil {
+		return nil, err
+	}
+	for _, configured := range options.Images {
+		e := l.configuredEntry(configured, records)
+		if slices.ContainsFunc(l.entries, func(other *entry) bool { return other.id == e.id }) {
+			continue // named twice
+		}
+		l.entries = append(l.entries, e)
+		delete(records, e.id)
+	}
+	var others []*entry
+	for id, record := range records {
+		if record.Source == SourceFile {
+			// The configuration does not name the file any more; only its digest was kept.
+			if err := removeFiles(l.path(id, recordEnding)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		others = append(others, &entry{id: id, record: *record})
+	}
+	slices.SortFunc(others, func(a, b *entry) int {
+		return cmp.Or(b.record.Created.Compare(a.record.Created), cmp.Compare(a.id, b.id))
+	})
+	l.entries = append(l.entries, others...)
+	for _, e := range l.entries {
+		l.start(e)
+	}
+	return l, l.removeStrays()
+}
+
+// start finds out how an entry stands.
+func (l *Library) start(e *entry) {
+	path := l.file(e)
+	switch {
+	case e.record.Source == SourceFile || exists(path):
+		l.open(e)
+	case e.record.SHA256 != "" && exists(l.path(e.id, partEnding)):
+		// Found to be right; the process ended before it got its name.
+		if err := os.Rename(l.path(e.id, partEnding), path); err != nil {
+			e.fail(err)
+			return
+		}
+		l.open(e)
+	case e.record.Problem != "":
+		e.state, e.message = StateBad, e.record.Problem
+	default:
+		e.state = StateWaiting
+		if e.record.Source == SourceImport {
+			e.message = interrupted
+		}
+	}
+	e.done, e.total = e.record.Offset, e.record.TotalBytes
+}
+
+const interrupted = "the upload was interrupted: import the same file again to go on, or remove it"
+
+// open indexes an entry's file and checks it against what is stated of it. The mutex is held, or nobody else knows l yet.
+func (l *Library) open(e *entry) {
+	path := l.file(e)
+	if e.base != nil {
+		if err := e.base.Close(); err != nil {
+			l.log.Warn("An OS image that was changed could not be closed.", "path", path, "error", err)
+		}
+		e.base = nil
+	}
+	base, err := isogen.Open(path)
+	if err == nil {
+		e.version, e.architecture, err = identify(base, e.record.OpenshiftVersion, e.record.CPUArchitecture)
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s can't be used: %w", path, err), base.Close())
+		}
+	}
+	if err != nil {
+		e.fail(err)
+		l.log.Error("An OS image can't be used.", "openshift_version", e.record.OpenshiftVersion, "path", path, "error", err)
+		return
+	}
+	e.base, e.state, e.message, e.wrong = base, StateReady, "", nil
+	info, err := os.Stat(path)
+	if err != nil || e.record.describes(info) {
+		l.compare(e)
+		return
+	}
+	e.record.SHA256 = "" // of another file, or not known yet
+	if e.record.WantSHA256 != "" {
+		e.verify = true
+		l.signal()
+	}
+}
+
+// compare holds a digest that is known against the one that should be. The mutex is held, or nobody else knows l yet.
+func (l *Library) compare(e *entry) {
+	want, got := e.record.WantSHA256, e.record.SHA256
+	if want == "" || got == "" || strings.EqualFold(want, got) {
+		return
+	}
+	path := l.file(e)
+	e.fail(fmt.Errorf("%s has sha256 %s, stated is %s; correct sha256 under os_images, or put the right file there", path, got, want))
+	if info, err := os.Stat(path); err == nil {
+		e.wrong = info
+	}
+	l.letGo(e)
+	l.log.Error("An OS image is not the one that is stated.", "path", path, "sha256", got, "stated", want)
+}
+
+// signal tells Run that there is work.
+func (l *Library) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it was told already
+	}
+}
+
+// current opens a file anew that was bad or was changed since, so that whoever put a better one in its place need not
+// restart the appliance. The mutex is held.
+func (l *Library) current(e *entry) {
+	switch {
+	case e.record.Source == SourceFile && e.state == StateBad:
+		info, err := os.Stat(e.record.Path)
+		if err == nil && e.wrong != nil && os.SameFile(info, e.wrong) && info.ModTime().Equal(e.wrong.ModTime()) {
+			return
+		}
+		l.open(e)
+	case e.base != nil && e.base.Intact() != nil:
+		l.open(e)
+	}
+}
+
+// Find returns the base ISO for a version and an architecture: one for just that version before one of the same minor
+// version, one that can be used before one that can't, a configured one before an imported one, and of several imported
+// ones the one that came last. Errors are *UnavailableError.
+func (l *Library) Find(version, arch string) (*isogen.Base, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.choose(version, arch)
+	if found == nil {
+		return nil, &UnavailableError{fmt.Sprintf("there is no OS image for OpenShift %s on %s; %s; import the live ISO of that release, or name it under os_images in the configuration", version, arch, l.known())}
+	}
+	switch {
+	case found.base != nil:
+		return found.base, nil
+	case found.state == StateBad:
+		return nil, &UnavailableError{fmt.Sprintf("no discovery image can be made for OpenShift %s on %s: %s", version, arch, found.message)}
+	}
+	return nil, &UnavailableError{fmt.Sprintf("the OS image for OpenShift %s on %s is not there yet: it is %s; try again later", version, arch, l.describe(found, nil).Progress())}
+}
+
+// choose returns the entry that Find takes, or nil. The mutex is held.
+func (l *Library) choose(version, arch string) *entry {
+	rank := func(e *entry) int {
+		rank := 0
+		if e.stated() == version {
+			rank += 2
+		}
+		if e.base != nil {
+			rank++
+		}
+		return rank
+	}
+	var found *entry
+	for _, e := range l.entries {
+		if !e.fits(version, arch) {
+			continue
+		}
+		l.current(e)
+		if e.fits(version, arch) && (found == nil || rank(e) > rank(found)) {
+			found = e
+		}
+	}
+	return found
+}
+
+// known says which images there are. The mutex is held.
+func (l *Library) known() string {
+	var known []string
+	for _, e := range l.entries {
+		if version := e.stated(); version != "" {
+			known = append(known, strings.TrimSpace(version+" ("+e.arch()+")"))
+		}
+	}
+	if len(known) == 0 {
+		return "there is none at all"
+	}
+	return "there are " + strings.Join(known, ", ")
+}
+
+// Close closes the images. Run must have ended.
+func (l *Library) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	var errs []error
+	for _, e := range l.entries {
+		if e.base != nil {
+			errs = append(errs, e.base.Close())
+			e.base = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// exists tells whether a file is there.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func removeFiles(paths ...string) error {
+	var errs []error
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// path is the file of an image with an ending.
+func (l *Library) path(id, ending string) string { return filepath.Join(l.options.Dir, id+ending) }
+
+// file is where an entry's ISO lies.
+func (l *Library) file(e *entry) string {
+	if e.record.Source == SourceFile {
+		return e.record.Path
+	}
+	return l.path(e.id, isoEnding)
+}

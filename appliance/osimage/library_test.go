@@ -1,0 +1,345 @@
+package osimage
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen/skeleton"
+)
+
+// iso is a live ISO whose volume id tells OpenShift 4.18.
+var iso = skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"}
+
+func made(t *testing.T, iso skeleton.ISO) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	require.NoError(t, skeleton.Write(&file, iso))
+	return file.Bytes()
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func written(t *testing.T, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "live.iso")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// site is what a library is opened with, again and again.
+type site struct {
+	options Options
+	clock   *clockwork.FakeClock
+	users   []User
+}
+
+func newSite(t *testing.T, images ...Configured) *site {
+	t.Helper()
+	s := &site{clock: clockwork.NewFakeClockAt(time.Unix(1_780_000_000, 0))}
+	s.options = Options{
+		Dir: filepath.Join(t.TempDir(), "os-images"), Images: images, Clock: s.clock, Logger: slog.New(slog.DiscardHandler),
+		Users: func() ([]User, error) { return s.users, nil },
+	}
+	return s
+}
+
+// open opens the library as a start of the appliance does. The returned function ends it.
+func (s *site) open(t *testing.T) (*Library, func()) {
+	t.Helper()
+	l, err := New(s.options)
+	require.NoError(t, err)
+	closed := false
+	stop := func() {
+		if !closed {
+			closed = true
+			require.NoError(t, l.Close())
+		}
+	}
+	t.Cleanup(stop)
+	return l, stop
+}
+
+// running opens the library and runs it.
+func (s *site) running(t *testing.T) (*Library, func()) {
+	t.Helper()
+	l, stop := s.open(t)
+	ctx, cancel := contextWithCancel(t)
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	end := func() {
+		if cancel != nil {
+			cancel()
+			cancel = nil
+			require.NoError(t, <-ended)
+			stop()
+		}
+	}
+	t.Cleanup(end)
+	return l, end
+}
+
+func only(t *testing.T, l *Library) Image {
+	t.Helper()
+	list, err := l.List()
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	return list[0]
+}
+
+// comes waits until an image is in a state.
+func comes(t *testing.T, l *Library, id string, state State) Image {
+	t.Helper()
+	var image Image
+	require.Eventually(t, func() bool {
+		var err error
+		image, err = l.Image(id)
+		return err == nil && image.State == state
+	}, 10*time.Second, time.Millisecond, "the image does not become %s", state)
+	return image
+}
+
+// files lists the directory of the library.
+func (s *site) files(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(s.options.Dir)
+	require.NoError(t, err)
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func requireSentence(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		require.Contains(t, text, part)
+	}
+	require.NotContains(t, text, "\n")
+}
+
+func TestAConfiguredFileIsReadyAtOnceAndSaysWhatItIs(t *testing.T) {
+	path := written(t, made(t, iso))
+	l, _ := newSite(t, Configured{Path: path}).open(t)
+	image := only(t, l)
+	require.Equal(t, StateReady, image.State)
+	require.Equal(t, "4.18", image.OpenshiftVersion)
+	require.Equal(t, "x86_64", image.CPUArchitecture)
+	require.Equal(t, iso.VolumeID, image.VolumeID)
+	require.Equal(t, "418.94.202511191518-0", image.CoreOSVersion)
+	require.Equal(t, path, image.Path)
+	require.True(t, image.Configured)
+	require.False(t, image.Removable)
+	base, err := l.Find("4.18.30", "x86_64")
+	require.NoError(t, err)
+	require.Equal(t, path, base.Path())
+}
+
+func TestVersionAndArchitectureAreReadFromTheContentAndNotFromAName(t *testing.T) {
+	for name, c := range map[string]struct {
+		iso           skeleton.ISO
+		version, arch string // stated
+		want          string
+		says          string
+	}{
+		"4.18 by itself":             {iso: iso, want: "4.18"},
+		"4.9 by itself":              {iso: skeleton.ISO{VolumeID: "rhcos-49.84.202207192205-0"}, want: "4.9"},
+		"4.10 by itself":             {iso: skeleton.ISO{VolumeID: "rhcos-410.84.202210040010-0"}, want: "4.10"},
+		"OKD by itself":              {iso: skeleton.ISO{VolumeID: "scos-417.9.202410160205-0"}, want: "4.17"},
+		"4.18 as stated":             {iso: iso, version: "4.18.30", arch: "x86_64", want: "4.18.30"},
+		"4.20 as stated":             {version: "4.20", want: "4.20"},
+		"5.0 as stated":              {version: "5.0", want: "5.0"},
+		"arm64":                      {iso: skeleton.ISO{VolumeID: iso.VolumeID, Architecture: "aarch64"}, arch: "arm64", want: "4.18"},
+		"another version":            {iso: iso, version: "4.17", says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, stated is 4.17; state 4.18, or name the right file"},
+		"another architecture":       {iso: iso, arch: "aarch64", says: "is for x86_64, stated is aarch64"},
+		"a new one for an old":       {version: "4.18", says: "is for OpenShift 4.19 or newer, stated is 4.18"},
+		"one that does not tell":     {says: "does not tell which OpenShift it is for; state it, as in --openshift-version 4.20"},
+		"another that does not tell": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"}, says: "state it, as in --openshift-version 4.20"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := written(t, made(t, c.iso))
+			l, _ := newSite(t, Configured{Path: path, OpenshiftVersion: c.version, CPUArchitecture: c.arch}).open(t)
+			image := only(t, l)
+			if c.says != "" {
+				require.Equal(t, StateBad, image.State)
+				requireSentence(t, image.Message, c.says, path)
+				return
+			}
+			require.Equal(t, StateReady, image.State, image.Message)
+			require.Equal(t, c.want, image.OpenshiftVersion)
+		})
+	}
+}
+
+func TestABadImageIsSaidToBeBadAndHarmsNoOther(t *testing.T) {
+	good, bad := written(t, made(t, iso)), written(t, []byte(strings.Repeat("no ISO ", 10_000)))
+	l, _ := newSite(t, Configured{Path: bad, OpenshiftVersion: "4.19", CPUArchitecture: "x86_64"}, Configured{Path: good}).open(t)
+	_, err := l.Find("4.19.1", "x86_64")
+	require.ErrorContains(t, err, bad)
+	_, err = l.Find("4.18.1", "x86_64")
+	require.NoError(t, err)
+	_, err = l.Find("4.12.0", "x86_64")
+	require.ErrorContains(t, err, "there is no OS image for OpenShift 4.12.0 on x86_64; there are 4.19 (x86_64), 4.18 (x86_64); import")
+	unavailable := new(UnavailableError)
+	require.ErrorAs(t, err, &unavailable)
+}
+
+func TestAFileThatIsNotTheStatedOneIsNotServedUntilItIsReplaced(t *testing.T) {
+	right := made(t, iso)
+	path := written(t, made(t, skeleton.ISO{VolumeID: iso.VolumeID, RootFSSize: 1 << 20}))
+	s := newSite(t, Configured{Path: path, SHA256: sumOf(right)})
+	l, _ := s.running(t)
+	image := comes(t, l, only(t, l).ID, StateBad)
+	requireSentence(t, image.Message, path, "stated is "+sumOf(right), "correct sha256 under os_images, or put the right file there")
+	for range 2 {
+		_, err := l.Find("4.18.30", "x86_64")
+		require.ErrorContains(t, err, "put the right file there")
+	}
+	require.NoError(t, os.WriteFile(path+".new", right, 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+	_, err := l.Find("4.18.30", "x86_64")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return only(t, l).SHA256 == sumOf(right) }, 10*time.Second, time.Millisecond)
+	require.Equal(t, StateReady, only(t, l).State)
+}
+
+func TestADigestIsNotComputedAgainAfterARestartUnlessTheFileWasChanged(t *testing.T) {
+	content := made(t, iso)
+	path := written(t, content)
+	s := newSite(t, Configured{Path: path, SHA256: sumOf(content)})
+	l, stop := s.running(t)
+	require.Eventually(t, func() bool { return only(t, l).SHA256 != "" }, 10*time.Second, time.Millisecond)
+	verified := only(t, l).VerifiedAt
+	stop()
+
+	s.clock.Advance(time.Hour)
+	l, stop = s.running(t)
+	require.Equal(t, sumOf(content), only(t, l).SHA256)
+	require.Equal(t, StateReady, only(t, l).State)
+	require.Equal(t, verified, only(t, l).VerifiedAt)
+	stop()
+
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(path, later, later))
+	l, _ = s.running(t)
+	require.Eventually(t, func() bool { return only(t, l).VerifiedAt.After(verified) }, 10*time.Second, time.Millisecond)
+}
+
+func TestVerifyingComputesTheDigestAndFindsDamage(t *testing.T) {
+	s := newSite(t)
+	l, _ := s.running(t)
+	content := made(t, iso)
+	id := uploaded(t, l, content).ID
+	image, err := l.Verify(id)
+	require.NoError(t, err)
+	require.Contains(t, []State{StateVerifying, StateReady}, image.State)
+	require.Equal(t, sumOf(content), comes(t, l, id, StateReady).SHA256)
+
+	info, err := os.Stat(image.Path)
+	require.NoError(t, err)
+	content[len(content)-5000] ^= 1
+	require.NoError(t, os.WriteFile(image.Path, content, 0o600))
+	require.NoError(t, os.Chtimes(image.Path, info.ModTime(), info.ModTime())) // as a disk does that goes bad
+	_, err = l.Verify(id)
+	require.NoError(t, err)
+	requireSentence(t, comes(t, l, id, StateBad).Message, "the disk has damaged it; remove the image and import it again")
+	_, err = l.Find("4.18", "x86_64")
+	require.ErrorContains(t, err, "damaged")
+
+	_, err = l.Verify("none")
+	require.ErrorContains(t, err, "there is no OS image none")
+}
+
+func TestAnImageInUseOrConfiguredIsNotRemovedAndAnotherIsWithItsFiles(t *testing.T) {
+	path := written(t, made(t, skeleton.ISO{VolumeID: "rhcos-417.94.202507291008-0"}))
+	s := newSite(t, Configured{Path: path})
+	s.users = []User{{Name: "east", OpenshiftVersion: "4.18.30", CPUArchitecture: "x86_64"}}
+	l, _ := s.open(t)
+	configured := only(t, l)
+	err := l.Remove(configured.ID)
+	require.ErrorContains(t, err, "is named by the configuration; take it out from under os_images and restart the appliance")
+
+	id := uploaded(t, l, made(t, iso)).ID
+	image, err := l.Image(id)
+	require.NoError(t, err)
+	require.Equal(t, 1, image.InUseBy)
+	require.Equal(t, []string{"east"}, image.Users)
+	require.ErrorContains(t, l.Remove(id), "is in use by the infra-envs east; delete them")
+
+	s.users = nil
+	require.NoError(t, l.Remove(id))
+	require.ErrorContains(t, l.Remove(id), "there is no OS image "+id)
+	require.Empty(t, s.files(t))
+	require.FileExists(t, path)
+}
+
+func TestTheImageImportedLastIsTakenAndAConfiguredOneBeforeIt(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.open(t)
+	older := uploaded(t, l, made(t, iso)).ID
+	s.clock.Advance(time.Minute)
+	newer := uploaded(t, l, made(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})).ID
+	for range 2 {
+		base, err := l.Find("4.18.30", "x86_64")
+		require.NoError(t, err)
+		require.Equal(t, l.path(newer, ".iso"), base.Path())
+		stop()
+		l, stop = s.open(t) // and after a restart
+	}
+	s.users = []User{{Name: "east", OpenshiftVersion: "4.18.30", CPUArchitecture: "x86_64"}}
+	require.NoError(t, l.Remove(older), "nobody uses it any more")
+	stop()
+
+	path := written(t, made(t, iso))
+	s.options.Images = []Configured{{Path: path}}
+	l, _ = s.open(t)
+	base, err := l.Find("4.18.30", "x86_64")
+	require.NoError(t, err)
+	require.Equal(t, path, base.Path())
+}
+
+func TestOpeningTakesMilliseconds(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.open(t)
+	for i, volume := range []string{"rhcos-410.84.1", "rhcos-411.86.1", "rhcos-412.86.1", "rhcos-413.92.1"} {
+		s.clock.Advance(time.Second)
+		require.Equal(t, StateReady, uploaded(t, l, made(t, skeleton.ISO{VolumeID: volume, RootFSSize: 1 + i})).State)
+	}
+	stop()
+	start := time.Now()
+	s.open(t)
+	require.Less(t, time.Since(start), 100*time.Millisecond) // on a machine that is busy with other tests
+}
+
+func TestADirectoryThatCanNotBeMadeIsSaid(t *testing.T) {
+	s := newSite(t)
+	s.options.Dir = filepath.Join(written(t, nil), "os-images")
+	_, err := New(s.options)
+	require.ErrorContains(t, err, "make the directory of OS images")
+}
+
+func TestWhatAKilledProcessLeftIsRemovedAndADamagedRecordIsLeftAlone(t *testing.T) {
+	s := newSite(t)
+	require.NoError(t, os.MkdirAll(s.options.Dir, 0o700))
+	for name, content := range map[string]string{"aa.part": "half", "bb.json.new": "{", "cc.json": "{no JSON", "dd.iso": "somebody's"} {
+		require.NoError(t, os.WriteFile(filepath.Join(s.options.Dir, name), []byte(content), 0o600))
+	}
+	l, _ := s.open(t)
+	list, err := l.List()
+	require.NoError(t, err)
+	require.Empty(t, list)
+	require.Equal(t, []string{"cc.json", "dd.iso"}, s.files(t))
+}

@@ -1,0 +1,131 @@
+package osimage
+
+import (
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// checkpointEvery is how many bytes may have to be sent again after a power cut.
+const checkpointEvery = 64 << 20
+
+// partial is the file of an image that arrives. Its digest is computed while it is written, and kept with how far it
+// surely is, so that nothing need be read again when it goes on.
+type partial struct {
+	file       *os.File
+	sum        hash.Hash
+	offset     int64 // bytes written
+	synced     int64 // of them surely on the disk
+	checkpoint func(offset int64, state []byte) error
+}
+
+// openPartial goes on with a file at an offset where its digest stood at state; with anything else than such a file it
+// begins anew.
+func openPartial(path string, offset int64, state []byte, checkpoint func(int64, []byte) error) (_ *partial, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, spaceError(filepath.Dir(path), err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}()
+	p := &partial{file: file, sum: sha256.New(), checkpoint: checkpoint}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if offset > 0 && info.Size() >= offset {
+		restored, ok := p.sum.(encoding.BinaryUnmarshaler)
+		if ok && restored.UnmarshalBinary(state) == nil {
+			p.offset, p.synced = offset, offset
+		} else {
+			p.sum.Reset()
+		}
+	}
+	return p, p.rewind(p.offset)
+}
+
+// rewind cuts the file off at an offset.
+func (p *partial) rewind(offset int64) error {
+	if err := p.file.Truncate(offset); err != nil {
+		return err
+	}
+	_, err := p.file.Seek(offset, io.SeekStart)
+	return err
+}
+
+// restart throws away what is there.
+func (p *partial) restart() error {
+	p.sum.Reset()
+	p.offset, p.synced = 0, 0
+	return p.rewind(0)
+}
+
+// Write adds bytes at the end.
+func (p *partial) Write(b []byte) (int, error) {
+	n, err := p.file.Write(b)
+	p.sum.Write(b[:n])
+	p.offset += int64(n)
+	if err != nil {
+		return n, spaceError(filepath.Dir(p.file.Name()), err)
+	}
+	if p.offset-p.synced >= checkpointEvery {
+		err = p.sync()
+	}
+	return n, err
+}
+
+// sync has everything written on the disk and says so in the record.
+func (p *partial) sync() error {
+	if err := p.file.Sync(); err != nil {
+		return spaceError(filepath.Dir(p.file.Name()), err)
+	}
+	state, ok := p.sum.(encoding.BinaryMarshaler)
+	if !ok {
+		return errors.New("the digest's state can't be kept")
+	}
+	data, err := state.MarshalBinary()
+	if err != nil {
+		return fmt.Errorf("keep the digest's state: %w", err)
+	}
+	if err := p.checkpoint(p.offset, data); err != nil {
+		return err
+	}
+	p.synced = p.offset
+	return nil
+}
+
+// reserve makes sure that the file can grow to a size, as far as the file system can tell. It looks first: an attempt to
+// reserve more than there is can take what others need.
+func (p *partial) reserve(size int64) error {
+	need := size - p.offset
+	if need <= 0 {
+		return nil
+	}
+	dir := filepath.Dir(p.file.Name())
+	free, err := freeSpace(dir)
+	if err != nil {
+		return fmt.Errorf("ask how much space %s has: %w", dir, err)
+	}
+	if free < need {
+		return &SpaceError{Dir: dir, Need: need, Free: free}
+	}
+	full := new(SpaceError)
+	if err := spaceError(dir, allocate(p.file, p.offset, need)); errors.As(err, &full) {
+		return errors.Join(&SpaceError{Dir: dir, Need: need, Free: free, Err: err}, p.rewind(p.offset))
+	}
+	return nil // a file system that can't reserve has room now
+}
+
+func (p *partial) digest() string { return hex.EncodeToString(p.sum.Sum(nil)) }
+
+// close keeps what was written.
+func (p *partial) close() error { return errors.Join(p.sync(), p.file.Close()) }

@@ -1,0 +1,186 @@
+package osimage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Endings of an image's files. All begin with its id.
+const (
+	isoEnding    = ".iso"  // whole, and found to be right
+	partEnding   = ".part" // arriving
+	recordEnding = ".json" // what is known of it
+	newEnding    = ".new"  // a record that is being written
+)
+
+// record is what is kept of an image beside its file.
+type record struct {
+	Source  Source    `json:"source"`
+	Created time.Time `json:"created"`
+	Name    string    `json:"name,omitempty"`
+
+	Path       string `json:"path,omitempty"`
+	URL        string `json:"url,omitempty"`
+	Release    string `json:"release,omitempty"`
+	PullSecret string `json:"pull_secret,omitempty"` // until the image was fetched
+
+	// As stated by whoever gave it.
+	OpenshiftVersion string `json:"openshift_version,omitempty"`
+	CPUArchitecture  string `json:"cpu_architecture,omitempty"`
+	WantSHA256       string `json:"want_sha256,omitempty"`
+	TotalBytes       int64  `json:"total_bytes,omitempty"` // 0: not known
+
+	// While it arrives: so much of the .part is surely on the disk, and this is how the digest stands there.
+	Offset    int64  `json:"offset,omitempty"`
+	HashState []byte `json:"hash_state,omitempty"`
+	Validator string `json:"validator,omitempty"` // ETag or Last-Modified of what the URL gave
+
+	// The digest of the file as it was with this size and time. It saves reading a gigabyte at every start.
+	SHA256     string    `json:"sha256,omitempty"`
+	Size       int64     `json:"size,omitempty"`
+	Modified   time.Time `json:"modified,omitzero"`
+	VerifiedAt time.Time `json:"verified_at,omitzero"`
+
+	Problem string `json:"problem,omitempty"` // why it was given up for good
+}
+
+// describes tells whether the digest is that of a file as it is now.
+func (r *record) describes(info os.FileInfo) bool {
+	return r.SHA256 != "" && r.Size == info.Size() && r.Modified.Equal(info.ModTime())
+}
+
+// configuredEntry makes an entry of what the configuration names, with what was kept of it.
+func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry {
+	fresh := record{Source: SourceFile, Path: c.Path, URL: c.URL, Name: filepath.Base(c.Path + c.URL), Created: l.options.Clock.Now().UTC()}
+	key := "file " + c.Path
+	switch {
+	case c.URL != "":
+		fresh.Source, key = SourceURL, "url "+c.URL+" "+c.SHA256
+	case c.Release:
+		fresh.Source, fresh.Release, key = SourcePayload, c.OpenshiftVersion, "release "+c.OpenshiftVersion+" "+c.CPUArchitecture
+		fresh.Name = "coreos-" + rpmArchitecture(c.CPUArchitecture) + ".iso"
+	}
+	sum := sha256.Sum256([]byte(key))
+	e := &entry{id: hex.EncodeToString(sum[:8]), record: fresh, configured: true}
+	if r, ok := kept[e.id]; ok {
+		e.record = *r
+		e.record.Problem = "" // whoever starts the appliance anew wants it tried again
+	}
+	e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = c.OpenshiftVersion, c.CPUArchitecture, strings.ToLower(c.SHA256)
+	return e
+}
+
+// readRecords reads all records. One that can't be read is an image's misfortune, not the library's.
+func (l *Library) readRecords() (map[string]*record, error) {
+	names, err := filepath.Glob(filepath.Join(escapeGlob(l.options.Dir), "*"+recordEnding))
+	if err != nil {
+		return nil, fmt.Errorf("look for OS images: %w", err)
+	}
+	records := make(map[string]*record)
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("look for OS images: %w", err)
+		}
+		r := new(record)
+		if err := json.Unmarshal(data, r); err != nil {
+			l.log.Warn("The record of an OS image can't be read and is left alone.", "path", name, "error", err)
+			continue
+		}
+		records[strings.TrimSuffix(filepath.Base(name), recordEnding)] = r
+	}
+	return records, nil
+}
+
+// escapeGlob keeps filepath.Glob from reading a path as a pattern.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// removeStrays removes what a process that was killed left behind and no record speaks of.
+func (l *Library) removeStrays() error {
+	entries, err := os.ReadDir(l.options.Dir)
+	if err != nil {
+		return fmt.Errorf("look for OS images: %w", err)
+	}
+	known := make(map[string]bool)
+	for _, e := range l.entries {
+		known[e.id] = true
+	}
+	for _, file := range entries {
+		id, ending, _ := strings.Cut(file.Name(), ".")
+		stray := ending == "part" && !known[id] || strings.HasSuffix(file.Name(), newEnding)
+		if !stray {
+			continue
+		}
+		if err := removeFiles(filepath.Join(l.options.Dir, file.Name())); err != nil {
+			return fmt.Errorf("remove an unfinished OS image: %w", err)
+		}
+	}
+	return nil
+}
+
+// save writes an entry's record so that it is there, whole, after a power cut. The mutex is not held.
+func (l *Library) save(e *entry) error {
+	e.saving.Lock()
+	defer e.saving.Unlock()
+	l.mu.Lock()
+	data, err := json.MarshalIndent(e.record, "", "  ")
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	path := l.path(e.id, recordEnding)
+	if err := writeSynced(path+newEnding, data); err != nil {
+		return spaceError(l.options.Dir, errors.Join(err, removeFiles(path+newEnding)))
+	}
+	if err := os.Rename(path+newEnding, path); err != nil {
+		return err
+	}
+	return syncDir(l.options.Dir)
+}
+
+func writeSynced(path string, data []byte) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err := file.Write(data); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// discard removes an entry's files, the record last: what is left after a power cut is found by it.
+func (l *Library) discard(e *entry) error {
+	if err := removeFiles(l.path(e.id, partEnding)); err != nil {
+		return err
+	}
+	if e.record.Source != SourceFile {
+		if err := removeFiles(l.path(e.id, isoEnding)); err != nil {
+			return err
+		}
+	}
+	err := removeFiles(l.path(e.id, recordEnding))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

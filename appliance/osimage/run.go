@@ -1,0 +1,331 @@
+package osimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Waits between two tries to fetch an image.
+const (
+	firstRetry = 5 * time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// How many images are fetched and verified at a time.
+const (
+	fetches       = 3
+	verifications = 1
+)
+
+// Run fetches what is not there yet and computes the digests that are asked for, until the context ends. Each image is
+// ready by itself: one that does not come keeps no other waiting.
+func (l *Library) Run(ctx context.Context) error {
+	var working sync.WaitGroup
+	defer working.Wait()
+	fetching, verifying := make(chan struct{}, fetches), make(chan struct{}, verifications)
+	for {
+		l.mu.Lock()
+		for _, e := range l.entries {
+			switch {
+			case e.worker != nil:
+			case e.wantsFetching():
+				l.work(ctx, &working, e, fetching, l.fetchAtLast)
+			case e.verify && e.base != nil:
+				l.work(ctx, &working, e, verifying, l.verifyFile)
+			}
+		}
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.wake:
+		}
+	}
+}
+
+func (e *entry) wantsFetching() bool {
+	return e.base == nil && e.state == StateWaiting && (e.record.Source == SourceURL || e.record.Source == SourcePayload)
+}
+
+// work runs a job for an entry, as soon as one of so many places is free. The mutex is held.
+func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, places chan struct{}, job func(context.Context, *entry)) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &worker{cancel: cancel, done: make(chan struct{})}
+	e.worker = w
+	working.Go(func() {
+		defer func() {
+			cancel()
+			l.mu.Lock()
+			e.worker = nil
+			l.mu.Unlock()
+			close(w.done)
+			l.signal() // there may be more to do for it
+		}()
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			job(ctx, e)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// Request asks for an image to be fetched; one of URL and Release says from where.
+type Request struct {
+	URL              string `json:"url"`
+	Release          string `json:"release"` // a version, such as 4.20.8, or a pull spec
+	PullSecret       string `json:"pull_secret"`
+	OpenshiftVersion string `json:"openshift_version"`
+	CPUArchitecture  string `json:"cpu_architecture"`
+	SHA256           string `json:"sha256"`
+}
+
+// Fetch has an image fetched, which goes on after a restart until it is there, given up for good, or removed. It returns
+// the image as it stands. Errors are *RequestError, *ContentError for an image that is there already, or the disk's.
+func (l *Library) Fetch(r Request) (Image, error) {
+	if err := checkStated(r.OpenshiftVersion, r.CPUArchitecture, r.SHA256); err != nil {
+		return Image{}, err
+	}
+	rec := record{
+		Source: SourceURL, Created: l.options.Clock.Now().UTC(), URL: r.URL, OpenshiftVersion: r.OpenshiftVersion, CPUArchitecture: r.CPUArchitecture,
+		WantSHA256: strings.ToLower(r.SHA256), Release: r.Release, PullSecret: r.PullSecret,
+	}
+	switch parsed, err := url.Parse(r.URL); {
+	case (r.URL == "") == (r.Release == ""):
+		return Image{}, &RequestError{"either url or release says where the image is fetched from; give one of them"}
+	case r.URL != "" && (err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https"):
+		return Image{}, &RequestError{fmt.Sprintf("url is %q; expected an http:// or https:// URL", r.URL)}
+	case r.URL != "":
+		rec.Name = cleanName(path.Base(parsed.Path))
+	case l.options.FetchRelease == nil:
+		return Image{}, &RequestError{"this appliance has no releases to take images out of"}
+	default:
+		rec.Source, rec.CPUArchitecture = SourcePayload, orText(rpmArchitecture(r.CPUArchitecture), "x86_64")
+		rec.Name = "coreos-" + rec.CPUArchitecture + ".iso"
+	}
+	e := &entry{id: newID(), state: StateWaiting, record: rec}
+	if err := l.refuseSameFetch(e); err != nil {
+		return Image{}, err
+	}
+	if err := l.save(e); err != nil {
+		return Image{}, errors.Join(err, l.discard(e))
+	}
+	l.add(e)
+	l.signal()
+	return l.Image(e.id)
+}
+
+func (l *Library) refuseSameFetch(e *entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same := slices.IndexFunc(l.entries, func(other *entry) bool {
+		a, b := e.record, other.record
+		return other.state != StateBad && a.Source == b.Source && a.URL == b.URL && a.Release == b.Release && a.CPUArchitecture == b.CPUArchitecture
+	})
+	if same < 0 {
+		return nil
+	}
+	return &ContentError{fmt.Sprintf("the image is there already or on its way, as %s; there is nothing to do", l.entries[same].id)}
+}
+
+// fetchAtLast tries until the image is there or turns out to be the wrong one, or the context ends.
+func (l *Library) fetchAtLast(ctx context.Context, e *entry) {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		err := l.fetch(ctx, e)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		wrong := new(ContentError)
+		forGood := errors.As(err, &wrong)
+		l.note(e, forGood, err)
+		if forGood {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.options.Clock.After(wait):
+		}
+	}
+}
+
+// fetch tries once, going on where an earlier try ended.
+func (l *Library) fetch(ctx context.Context, e *entry) error {
+	l.mu.Lock()
+	r := e.record
+	e.state, e.message = StateDownloading, ""
+	l.mu.Unlock()
+	part, err := openPartial(l.path(e.id, partEnding), r.Offset, r.HashState, l.checkpoint(e))
+	if err != nil {
+		return err
+	}
+	if r.Source == SourcePayload {
+		err = l.fromRelease(ctx, e, part)
+	} else {
+		err = l.download(ctx, e, part)
+	}
+	wrong, full := new(ContentError), new(SpaceError)
+	if err == nil {
+		if err = l.adopt(e, part); err == nil {
+			return nil
+		}
+	} else if closeErr := part.close(); !errors.As(err, &full) {
+		err = errors.Join(err, closeErr)
+	}
+	if errors.As(err, &wrong) || errors.As(err, &full) {
+		l.mu.Lock()
+		e.record.Offset, e.record.HashState, e.record.Validator, e.done = 0, nil, "", 0
+		l.mu.Unlock()
+		err = errors.Join(err, removeFiles(l.path(e.id, partEnding)))
+	}
+	return err
+}
+
+// note writes down why an image is not there.
+func (l *Library) note(e *entry, forGood bool, err error) {
+	text := strings.Join(strings.Split(err.Error(), "\n"), "; ")
+	l.mu.Lock()
+	e.state, e.message = StateWaiting, "after a failure: "+text
+	if forGood {
+		e.state, e.message, e.record.Problem = StateBad, text, text
+	}
+	name := e.record.URL + e.record.Release
+	l.mu.Unlock()
+	l.log.Error("An OS image could not be fetched.", "from", name, "again", !forGood, "error", text)
+	if !forGood {
+		return
+	}
+	if err := l.save(e); err != nil {
+		l.log.Error("What is known of an OS image could not be written down.", "id", e.id, "error", err)
+	}
+}
+
+// Verify has the digest of an image computed and its content looked at anew. It returns the image as it stands, usually
+// StateVerifying; the outcome is in its state and message later.
+func (l *Library) Verify(id string) (Image, error) {
+	l.mu.Lock()
+	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
+	if at >= 0 {
+		e := l.entries[at]
+		l.current(e)
+		switch {
+		case e.state == StateBad && e.base == nil && exists(l.file(e)):
+			l.open(e) // it may have been corrected
+		case e.state == StateBad && e.record.Source != SourceFile && e.record.Source != SourceImport:
+			e.state, e.message, e.record.Problem = StateWaiting, "", "" // fetch it once more
+		}
+		if e.base != nil {
+			e.verify, e.state, e.done, e.total = true, StateVerifying, 0, e.base.Size()
+		}
+	}
+	l.mu.Unlock()
+	if at < 0 {
+		return Image{}, &NotFoundError{id}
+	}
+	l.signal()
+	return l.Image(id)
+}
+
+// verifyFile computes the digest of an image's file, which takes about a second a gigabyte, and holds it against what is
+// known. The image is served meanwhile; one that turns out to be another is not served any more until it is replaced.
+func (l *Library) verifyFile(ctx context.Context, e *entry) {
+	l.mu.Lock()
+	base, known := e.base, e.record
+	path := l.file(e)
+	e.verify = false
+	if base == nil {
+		l.mu.Unlock()
+		return
+	}
+	e.state, e.done, e.total = StateVerifying, 0, base.Size()
+	l.mu.Unlock()
+	sum, info, err := hashFile(ctx, path, func(done int64) {
+		l.mu.Lock()
+		e.done = done
+		l.mu.Unlock()
+	})
+	l.mu.Lock()
+	if e.base != base || ctx.Err() != nil {
+		e.settle()
+		l.mu.Unlock()
+		return // it was changed meanwhile, and opened anew
+	}
+	e.settle()
+	switch {
+	case err != nil:
+		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
+		l.current(e)
+	case known.SHA256 != "" && known.Source != SourceFile && known.SHA256 != sum:
+		e.fail(fmt.Errorf("%s has sha256 %s, when it arrived it had %s: the disk has damaged it; remove the image and import it again", path, sum, known.SHA256))
+		l.letGo(e)
+	default:
+		e.record.SHA256, e.record.Size, e.record.Modified, e.record.VerifiedAt = sum, info.Size(), info.ModTime(), l.options.Clock.Now().UTC()
+		l.compare(e)
+	}
+	l.mu.Unlock()
+	if err := l.save(e); err != nil {
+		l.log.Warn("The digest of an OS image could not be kept; it will be computed again.", "path", path, "error", err)
+	}
+}
+
+// settle ends a verification that came to no end.
+func (e *entry) settle() {
+	if e.state == StateVerifying && e.base != nil {
+		e.state, e.message, e.done = StateReady, "", e.total
+	}
+}
+
+// letGo closes a base that is not to be used; downloads that have begun end on it. The mutex is held.
+func (l *Library) letGo(e *entry) {
+	if e.base == nil {
+		return
+	}
+	if err := e.base.Close(); err != nil {
+		l.log.Warn("An OS image could not be closed.", "id", e.id, "error", err)
+	}
+	e.base = nil
+}
+
+// Remove removes an image with its files, or an upload or download that is under way. Errors are *NotFoundError and
+// *InUseError.
+func (l *Library) Remove(id string) error {
+	image, err := l.Image(id)
+	if err != nil {
+		return err
+	}
+	if !image.Removable {
+		return &InUseError{ID: id, Users: image.Users}
+	}
+	l.mu.Lock()
+	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
+	if at < 0 {
+		l.mu.Unlock()
+		return &NotFoundError{id}
+	}
+	e := l.entries[at]
+	l.entries = slices.Delete(l.entries, at, at+1)
+	w := e.worker
+	l.mu.Unlock()
+	if w != nil {
+		w.cancel()
+		<-w.done
+	}
+	if e.record.Source == SourceImport && e.record.SHA256 == "" {
+		return l.giveUp(e)
+	}
+	l.mu.Lock()
+	l.letGo(e)
+	l.mu.Unlock()
+	if err := l.discard(e); err != nil {
+		return fmt.Errorf("remove the OS image %s: %w", id, err)
+	}
+	l.log.Info("An OS image was removed.", "id", id, "name", image.Name, "openshift_version", image.OpenshiftVersion, "architecture", image.CPUArchitecture)
+	return nil
+}

@@ -1,0 +1,324 @@
+package osimage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// copyBuffer is the size of one step of an upload or download, and so of its progress, in bytes.
+const copyBuffer = 256 << 10
+
+// Announcement is what is told of an upload before its first byte. A zero field is not known.
+type Announcement struct {
+	Name             string `json:"name"`
+	SizeBytes        int64  `json:"size_bytes"`
+	SHA256           string `json:"sha256"`
+	OpenshiftVersion string `json:"openshift_version"`
+	CPUArchitecture  string `json:"cpu_architecture"`
+}
+
+// Upload is how far an upload is.
+type Upload struct {
+	ID     string `json:"id"`
+	Offset int64  `json:"offset_bytes"` // where to go on
+	Size   int64  `json:"size_bytes"`   // 0: not known yet
+	Image  *Image `json:"-"`            // once the last byte is there and the image was found to be right
+}
+
+// Announce begins an upload. Room for it is reserved on the disk, so that it does not fail half-way. Errors are
+// *RequestError, *SpaceError, or say what the operating system said.
+func (l *Library) Announce(a Announcement) (*Upload, error) {
+	if err := checkStated(a.OpenshiftVersion, a.CPUArchitecture, a.SHA256); err != nil {
+		return nil, err
+	}
+	if err := l.checkSize(a.SizeBytes); err != nil {
+		return nil, err
+	}
+	if a.SHA256 != "" {
+		if err := l.refuseTwice(strings.ToLower(a.SHA256), nil); err != nil {
+			return nil, err
+		}
+	}
+	e := &entry{id: newID(), state: StateWaiting, message: interrupted, total: a.SizeBytes, record: record{
+		Source: SourceImport, Created: l.options.Clock.Now().UTC(), Name: cleanName(a.Name), TotalBytes: a.SizeBytes,
+		OpenshiftVersion: a.OpenshiftVersion, CPUArchitecture: a.CPUArchitecture, WantSHA256: strings.ToLower(a.SHA256),
+	}}
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	err := l.openUpload(e)
+	if err == nil {
+		if err = e.part.reserve(a.SizeBytes); err != nil {
+			err = errors.Join(err, e.part.file.Close())
+		} else {
+			err = l.endTurn(e)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.discard(e))
+	}
+	l.add(e)
+	return &Upload{ID: e.id, Size: a.SizeBytes}, nil
+}
+
+func (l *Library) checkSize(size int64) error {
+	switch {
+	case size < 0:
+		return &RequestError{fmt.Sprintf("size_bytes is %d; expected the file's size, or none if it is not known", size)}
+	case l.options.MaxBytes > 0 && size > l.options.MaxBytes:
+		return &RequestError{fmt.Sprintf("the file has %d bytes, more than the %d that an OS image may have; raise limits.os_image_bytes in the configuration", size, l.options.MaxBytes)}
+	}
+	return nil
+}
+
+// add makes an entry known, before the other imports: the one that came last is found first.
+func (l *Library) add(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := slices.IndexFunc(l.entries, func(other *entry) bool { return !other.configured })
+	if at < 0 {
+		at = len(l.entries)
+	}
+	l.entries = slices.Insert(l.entries, at, e)
+}
+
+func newID() string {
+	id := make([]byte, 8)
+	rand.Read(id) // never fails: https://pkg.go.dev/crypto/rand#Read
+	return hex.EncodeToString(id)
+}
+
+// cleanName is the last part of a path of any operating system, without what a terminal would act on.
+func cleanName(name string) string {
+	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '_'
+		}
+		return r
+	}, name)
+	if name == "." || name == "/" {
+		return "image.iso"
+	}
+	return name[:min(len(name), 255)]
+}
+
+// upload finds an upload that is not whole yet.
+func (l *Library) upload(id string) (*entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if e.id == id && e.record.Source == SourceImport && e.record.SHA256 == "" {
+			return e, nil
+		}
+	}
+	return nil, &NotFoundError{id}
+}
+
+// openUpload opens the upload's file where it ended. Its writing lock is held.
+func (l *Library) openUpload(e *entry) (err error) {
+	if e.part != nil {
+		return nil
+	}
+	e.part, err = openPartial(l.path(e.id, partEnding), e.record.Offset, e.record.HashState, l.checkpoint(e))
+	return err
+}
+
+// checkpoint writes down how far an entry's file is.
+func (l *Library) checkpoint(e *entry) func(int64, []byte) error {
+	return func(offset int64, state []byte) error {
+		l.mu.Lock()
+		e.record.Offset, e.record.HashState = offset, state
+		l.mu.Unlock()
+		return l.save(e)
+	}
+}
+
+// endTurn closes the upload's file; what was written stays. Its writing lock is held.
+func (l *Library) endTurn(e *entry) error {
+	part := e.part
+	e.part = nil
+	if part == nil {
+		return nil
+	}
+	return part.close()
+}
+
+// Offset tells how far an upload is. The error is a *NotFoundError if there is no such upload.
+func (l *Library) Offset(id string) (*Upload, error) {
+	e, err := l.upload(id)
+	if err != nil {
+		return nil, err
+	}
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	return l.standing(e), nil
+}
+
+func (l *Library) standing(e *entry) *Upload {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := &Upload{ID: e.id, Offset: e.record.Offset, Size: e.record.TotalBytes}
+	if e.part != nil {
+		u.Offset = e.part.offset
+	}
+	return u
+}
+
+// Append adds what r gives to an upload, whose bytes so far must be offset. total is the size of the whole, 0 if it is not
+// known yet. A later call for the same upload takes the place of one that still reads: its client is taken to have lost
+// its connection.
+//
+// When the last byte is there, the image is checked and, if it is right, answered. Everything else is removed then, and
+// the error is a *ContentError. Other errors: *NotFoundError, *OffsetError, *SupersededError, *SpaceError, *RequestError.
+// After an error of r everything that arrived is kept and the upload can be gone on with.
+func (l *Library) Append(ctx context.Context, id string, offset, total int64, r io.Reader) (*Upload, error) {
+	e, err := l.upload(id)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := l.takeTurn(e, offset, total)
+	if err != nil {
+		return nil, err
+	}
+	readErr := l.receive(ctx, e, mine, r)
+	return l.finishTurn(e, mine, readErr)
+}
+
+func (l *Library) takeTurn(e *entry, offset, total int64) (*turn, error) {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	if e.removed {
+		return nil, &NotFoundError{e.id}
+	}
+	if err := l.checkSize(total); err != nil {
+		return nil, err
+	}
+	if err := l.openUpload(e); err != nil {
+		return nil, err
+	}
+	if offset != e.part.offset {
+		have := e.part.offset
+		if e.turn == nil {
+			return nil, errors.Join(&OffsetError{Sent: offset, Have: have}, l.endTurn(e))
+		}
+		return nil, &OffsetError{Sent: offset, Have: have}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := e.record.TotalBytes; known > 0 && total > 0 && known != total {
+		return nil, &RequestError{fmt.Sprintf("the upload was announced with %d bytes, now it is said to have %d", known, total)}
+	}
+	if total > 0 {
+		e.record.TotalBytes, e.total = total, total
+	}
+	e.turn = new(turn)
+	e.state, e.message, e.done = StateDownloading, "", offset
+	return e.turn, nil
+}
+
+// receive writes what r gives until it ends or another request takes its turn.
+func (l *Library) receive(ctx context.Context, e *entry, mine *turn, r io.Reader) error {
+	buffer := make([]byte, copyBuffer)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, readErr := r.Read(buffer)
+		if n > 0 {
+			if err := l.write(e, mine, buffer[:n]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(readErr, io.EOF) {
+			return nil
+		}
+		if readErr != nil {
+			return readErr
+		}
+	}
+}
+
+func (l *Library) write(e *entry, mine *turn, b []byte) error {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	if e.turn != mine {
+		return &SupersededError{}
+	}
+	l.mu.Lock()
+	total, after := e.record.TotalBytes, e.part.offset+int64(len(b))
+	e.done = after
+	l.mu.Unlock()
+	if total > 0 && after > total {
+		return &RequestError{fmt.Sprintf("more was sent than the %d bytes that the upload was announced with", total)}
+	}
+	if err := l.checkSize(after); err != nil {
+		return err
+	}
+	_, err := e.part.Write(b)
+	return err
+}
+
+// finishTurn ends a request: with an image, with the upload kept, or with all of it removed.
+func (l *Library) finishTurn(e *entry, mine *turn, err error) (*Upload, error) {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	if e.turn != mine {
+		return nil, &SupersededError{}
+	}
+	e.turn = nil
+	standing := l.standing(e)
+	if err == nil && standing.Size > 0 && standing.Offset == standing.Size {
+		err = l.adopt(e, e.part)
+		e.part = nil
+		if err == nil {
+			image, err := l.Image(e.id)
+			standing.Image = &image
+			return standing, err
+		}
+		e.removed = true
+		return nil, errors.Join(err, l.drop(e))
+	}
+	closeErr := l.endTurn(e)
+	if full := new(SpaceError); errors.As(err, &full) || errors.As(closeErr, &full) {
+		e.removed = true
+		return nil, errors.Join(full, l.drop(e))
+	}
+	l.mu.Lock()
+	e.state, e.message = StateWaiting, interrupted
+	l.mu.Unlock()
+	if err = errors.Join(err, closeErr); err != nil {
+		return nil, err
+	}
+	return standing, nil
+}
+
+// drop forgets an entry with all that there is of it.
+func (l *Library) drop(e *entry) error {
+	l.mu.Lock()
+	l.entries = slices.DeleteFunc(l.entries, func(other *entry) bool { return other == e })
+	l.mu.Unlock()
+	return l.discard(e)
+}
+
+// GiveUp removes an upload that is not whole yet.
+func (l *Library) GiveUp(id string) error {
+	e, err := l.upload(id)
+	if err != nil {
+		return err
+	}
+	return l.giveUp(e)
+}
+
+func (l *Library) giveUp(e *entry) error {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	e.turn, e.removed = nil, true
+	return errors.Join(l.endTurn(e), l.drop(e))
+}

@@ -1,0 +1,285 @@
+package osimage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen/skeleton"
+)
+
+func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
+// uploaded uploads an image whole.
+func uploaded(t *testing.T, l *Library, content []byte) Image {
+	t.Helper()
+	up, err := l.Announce(Announcement{Name: "live.iso", SizeBytes: int64(len(content))})
+	require.NoError(t, err)
+	done, err := l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content))
+	require.NoError(t, err)
+	require.NotNil(t, done.Image)
+	return *done.Image
+}
+
+// cutOff gives bytes and then fails, as a connection does.
+func cutOff(content []byte) io.Reader {
+	return io.MultiReader(bytes.NewReader(content), iotestErr{})
+}
+
+type iotestErr struct{}
+
+var errCut = errors.New("the connection was cut")
+
+func (iotestErr) Read([]byte) (int, error) { return 0, errCut }
+
+func TestAnUploadBecomesAnImageThatIsThereAfterARestart(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.open(t)
+	content := made(t, iso)
+	image := uploaded(t, l, content)
+	require.Equal(t, StateReady, image.State)
+	require.Equal(t, SourceImport, image.Source)
+	require.Equal(t, "live.iso", image.Name)
+	require.Equal(t, sumOf(content), image.SHA256)
+	require.True(t, image.Removable)
+	stop()
+
+	l, _ = s.open(t)
+	require.Equal(t, image, only(t, l))
+	_, err := l.Find("4.18.2", "x86_64")
+	require.NoError(t, err)
+	require.Equal(t, []string{image.ID + ".iso", image.ID + ".json"}, s.files(t))
+}
+
+func TestAnInterruptedUploadGoesOnWhereItEndedAlsoAfterARestart(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.open(t)
+	content := made(t, iso)
+	up, err := l.Announce(Announcement{Name: "live.iso", SizeBytes: int64(len(content)), SHA256: sumOf(content)})
+	require.NoError(t, err)
+	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
+	require.ErrorIs(t, err, errCut)
+	image := only(t, l)
+	require.Equal(t, StateWaiting, image.State)
+	require.EqualValues(t, 1_000_000, image.DoneBytes)
+	requireSentence(t, image.Message, "import the same file again to go on, or remove it")
+
+	standing, err := l.Offset(up.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 1_000_000, standing.Offset)
+	_, err = l.Append(t.Context(), up.ID, 1_000_000, 0, cutOff(content[1_000_000:2_000_000]))
+	require.ErrorIs(t, err, errCut)
+	stop()
+
+	l, _ = s.open(t)
+	standing, err = l.Offset(up.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2_000_000, standing.Offset)
+	require.EqualValues(t, len(content), standing.Size)
+	done, err := l.Append(t.Context(), up.ID, standing.Offset, 0, bytes.NewReader(content[standing.Offset:]))
+	require.NoError(t, err)
+	require.Equal(t, sumOf(content), done.Image.SHA256)
+	got, err := os.ReadFile(done.Image.Path)
+	require.NoError(t, err)
+	require.Equal(t, content, got)
+}
+
+func TestAfterAPowerCutAnUploadGoesOnFromWhatWasSurelyWritten(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.open(t)
+	content := made(t, iso)
+	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
+	require.NoError(t, err)
+	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
+	require.ErrorIs(t, err, errCut)
+	stop()
+	// More had arrived, but neither the record nor these bytes had been synced.
+	part, err := os.OpenFile(l.path(up.ID, partEnding), os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = part.Write(make([]byte, 300_000))
+	require.NoError(t, err)
+	require.NoError(t, part.Close())
+
+	l, _ = s.open(t)
+	done, err := l.Append(t.Context(), up.ID, 1_000_000, 0, bytes.NewReader(content[1_000_000:]))
+	require.NoError(t, err)
+	require.Equal(t, sumOf(content), done.Image.SHA256)
+}
+
+func TestAnImageThatWasFoundRightGetsItsNameAfterAPowerCut(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.open(t)
+	image := uploaded(t, l, made(t, iso))
+	stop()
+	require.NoError(t, os.Rename(l.path(image.ID, isoEnding), l.path(image.ID, partEnding)))
+	l, _ = s.open(t)
+	require.Equal(t, StateReady, only(t, l).State)
+}
+
+func TestAnUploadOfUnknownSizeEndsWhenItsSizeIsTold(t *testing.T) {
+	l, _ := newSite(t).open(t)
+	content := made(t, iso)
+	up, err := l.Announce(Announcement{Name: "-"})
+	require.NoError(t, err)
+	half := int64(len(content) / 2)
+	standing, err := l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content[:half]))
+	require.NoError(t, err)
+	require.Equal(t, half, standing.Offset)
+	require.Nil(t, standing.Image)
+	done, err := l.Append(t.Context(), up.ID, half, int64(len(content)), bytes.NewReader(content[half:]))
+	require.NoError(t, err)
+	require.Equal(t, StateReady, done.Image.State)
+}
+
+func TestAnUploadThatIsNoImageIsRefusedWithASentenceAndNothingOfItStays(t *testing.T) {
+	good := made(t, iso)
+	for name, c := range map[string]struct {
+		content []byte
+		a       Announcement
+		says    string
+	}{
+		"no ISO":               {content: bytes.Repeat([]byte("qcow2"), 20_000), says: "the base ISO wrong.iso cannot be used: "},
+		"truncated":            {content: good[:len(good)-100_000], says: "the copy is incomplete, download it again"},
+		"no embed area":        {content: made(t, skeleton.ISO{VolumeID: iso.VolumeID, Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}), says: "no Ignition embed area"},
+		"a wrong sha256":       {content: good, a: Announcement{SHA256: sumOf([]byte("other"))}, says: "wrong.iso arrived with sha256 " + sumOf(good) + ", stated is " + sumOf([]byte("other"))},
+		"another version":      {content: good, a: Announcement{OpenshiftVersion: "4.20"}, says: "is for OpenShift 4.18, stated is 4.20"},
+		"another architecture": {content: good, a: Announcement{CPUArchitecture: "s390x"}, says: "is for x86_64, stated is s390x"},
+		"no version":           {content: made(t, skeleton.ISO{}), says: "--openshift-version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			l, _ := s.open(t)
+			c.a.Name, c.a.SizeBytes = "wrong.iso", int64(len(c.content))
+			up, err := l.Announce(c.a)
+			require.NoError(t, err)
+			_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(c.content))
+			wrong := new(ContentError)
+			require.ErrorAs(t, err, &wrong)
+			requireSentence(t, err.Error(), c.says)
+			require.NotContains(t, err.Error(), s.options.Dir)
+			require.Empty(t, s.files(t))
+			list, err := l.List()
+			require.NoError(t, err)
+			require.Empty(t, list)
+		})
+	}
+}
+
+func TestTheSameImageTwiceIsSaidToBeThereAlready(t *testing.T) {
+	s := newSite(t)
+	l, _ := s.open(t)
+	content := made(t, iso)
+	first := uploaded(t, l, content)
+	_, err := l.Announce(Announcement{SHA256: strings.ToUpper(first.SHA256)})
+	require.ErrorContains(t, err, "the image is there already, as "+first.ID+" (OpenShift 4.18, x86_64); there is nothing to do")
+
+	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
+	require.NoError(t, err)
+	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content))
+	require.ErrorContains(t, err, "the image is there already, as "+first.ID)
+	require.Equal(t, []string{first.ID + ".iso", first.ID + ".json"}, s.files(t))
+}
+
+func TestAWrongAnnouncementIsRefused(t *testing.T) {
+	s := newSite(t)
+	s.options.MaxBytes = 1 << 20
+	l, _ := s.open(t)
+	for says, a := range map[string]Announcement{
+		`openshift_version is "newest"; expected a version such as 4.20`: {OpenshiftVersion: "newest"},
+		`cpu_architecture is "mips"; expected one of x86_64`:             {CPUArchitecture: "mips"},
+		`sha256 is "abc"; expected 64 hexadecimal digits`:                {SHA256: "abc"},
+		`size_bytes is -1`: {SizeBytes: -1},
+		`the file has 1048577 bytes, more than the 1048576 that an OS image may have; raise limits.os_image_bytes`: {SizeBytes: 1<<20 + 1},
+	} {
+		_, err := l.Announce(a)
+		require.ErrorContains(t, err, says)
+	}
+	require.Empty(t, s.files(t))
+}
+
+func TestAnUploadForWhichThereIsNoRoomIsRefusedBeforeItsFirstByte(t *testing.T) {
+	s := newSite(t)
+	l, _ := s.open(t)
+	free, err := freeSpace(s.options.Dir)
+	require.NoError(t, err)
+	_, err = l.Announce(Announcement{SizeBytes: free + 1<<40})
+	full := new(SpaceError)
+	require.ErrorAs(t, err, &full)
+	requireSentence(t, err.Error(), "the image needs ", " MB more in "+s.options.Dir, "free space on its file system, then try again")
+	require.Empty(t, s.files(t))
+}
+
+func TestBytesInTheWrongPlaceAreRefusedAndTheRightPlaceIsSaid(t *testing.T) {
+	l, _ := newSite(t).open(t)
+	up, err := l.Announce(Announcement{SizeBytes: 100})
+	require.NoError(t, err)
+	_, err = l.Append(t.Context(), up.ID, 7, 0, strings.NewReader("x"))
+	wrong := new(OffsetError)
+	require.ErrorAs(t, err, &wrong)
+	require.EqualError(t, err, "the upload has 0 bytes, and what was sent begins at 7; go on at 0")
+	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(make([]byte, 101)))
+	require.ErrorContains(t, err, "more was sent than the 100 bytes")
+	_, err = l.Append(t.Context(), up.ID, 0, 99, strings.NewReader("x"))
+	require.ErrorContains(t, err, "announced with 100 bytes, now it is said to have 99")
+	_, err = l.Append(t.Context(), "none", 0, 0, strings.NewReader("x"))
+	require.ErrorContains(t, err, "there is no OS image none")
+}
+
+func TestALaterRequestTakesThePlaceOfOneWhoseConnectionHangs(t *testing.T) {
+	l, _ := newSite(t).open(t)
+	content := made(t, iso)
+	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
+	require.NoError(t, err)
+	hanging, feed := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Append(t.Context(), up.ID, 0, 0, hanging)
+		ended <- err
+	}()
+	_, err = feed.Write(content[:4096])
+	require.NoError(t, err)
+	_, err = feed.Write(nil) // its bytes were taken
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		standing, err := l.Offset(up.ID)
+		return err == nil && standing.Offset == 4096
+	}, waitLimit, tick)
+	done, err := l.Append(t.Context(), up.ID, 4096, 0, bytes.NewReader(content[4096:]))
+	require.NoError(t, err)
+	require.Equal(t, StateReady, done.Image.State)
+	require.NoError(t, feed.Close())
+	superseded := new(SupersededError)
+	require.ErrorAs(t, <-ended, &superseded)
+	require.Equal(t, StateReady, only(t, l).State)
+}
+
+func TestAnUploadThatIsGivenUpLeavesNothing(t *testing.T) {
+	s := newSite(t)
+	l, _ := s.open(t)
+	for _, giveUp := range []func(string) error{l.GiveUp, l.Remove} {
+		up, err := l.Announce(Announcement{SizeBytes: 5 << 20})
+		require.NoError(t, err)
+		_, err = l.Append(t.Context(), up.ID, 0, 0, strings.NewReader("half"))
+		require.NoError(t, err)
+		require.NoError(t, giveUp(up.ID))
+		require.Empty(t, s.files(t))
+		_, err = l.Append(t.Context(), up.ID, 4, 0, strings.NewReader("rest"))
+		require.ErrorContains(t, err, "there is no OS image")
+	}
+}
+
+func TestANameIsOnlyAName(t *testing.T) {
+	for given, kept := range map[string]string{
+		`C:\isos\live.iso`: "live.iso", "../../etc/passwd": "passwd", "": "image.iso", "/": "image.iso", "a\x1b[2Jb": "a_[2Jb",
+	} {
+		require.Equal(t, kept, cleanName(given))
+	}
+}
