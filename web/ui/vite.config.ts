@@ -19,6 +19,7 @@ export default defineConfig({
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
         'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx':
           'DiscoveryImageTypeDropdown.tsx',
+        'ocm/components/clusterConfiguration/InformationAndAlerts.tsx': 'InformationAndAlerts.tsx',
         'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
         'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
         'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx':

@@ -79,7 +79,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     assert.equal(await page.title(), 'solo · Landfall');
   });
 
-  step('is offered no image that the appliance does not make', async () => {
+  step('is told which images can not be made, and why', async () => {
     await next();
     await shows('Host discovery');
     await button('Add host').click();
@@ -87,7 +87,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     for (const kind of [/^Minimal image file/, /^iPXE/]) {
       const choice = page.getByRole('menuitem', { name: kind });
       assert.ok(await choice.isDisabled());
-      assert.match(await choice.innerText(), /does not make it yet/);
+      assert.match(await choice.innerText(), /The OS image has/);
     }
     await browser.picture('the-images-on-offer');
     await page.getByRole('menuitem', { name: /^Full image file/ }).click();

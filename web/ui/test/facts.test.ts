@@ -1,7 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { describeSize, downloadCommand, isBeingComputed } from '../src/image/facts';
+import type { ImageFacts, Read } from '../src/image/api';
+import {
+  announce,
+  atNetwork,
+  describeSize,
+  downloadCommand,
+  fileNameOf,
+  inOrder,
+  isBeingComputed,
+  sameOrigin,
+  whyNoMinimal,
+  whyNoNetworkBoot,
+} from '../src/image/facts';
 
-const facts = {
+const facts: ImageFacts = {
   url: 'http://192.0.2.2/full.iso',
   file_name: 'discovery.iso',
   size_bytes: 1_288_490_189,
@@ -45,9 +57,93 @@ describe('downloadCommand', () => {
 });
 
 describe('isBeingComputed', () => {
-  it('asks again until the digest is there', () => {
+  it('asks again until all digests are there', () => {
     expect(isBeingComputed(undefined)).toBe(true);
     expect(isBeingComputed({ ...facts, sha256: '' })).toBe(true);
     expect(isBeingComputed(facts)).toBe(false);
+    expect(isBeingComputed({ ...facts, minimal: { url: 'http://x', sha256: '' } })).toBe(true);
+    expect(isBeingComputed({ ...facts, minimal: { reason: 'It has no table.' } })).toBe(false);
+  });
+});
+
+describe('whyNoMinimal', () => {
+  it('says nothing while it is not known, and where there is one', () => {
+    expect(whyNoMinimal(undefined)).toBe('');
+    expect(whyNoMinimal({ ...facts, minimal: { url: 'http://x' } })).toBe('');
+  });
+
+  it('says the reason, or that it is so', () => {
+    expect(whyNoMinimal({ ...facts, minimal: { reason: 'It has no table.' } })).toBe('It has no table.');
+    expect(whyNoMinimal(facts)).toMatch(/minimal/);
+  });
+});
+
+describe('whyNoNetworkBoot', () => {
+  it('says the reason, or that it is so', () => {
+    const boot = { kernel_url: '', reason: 'It has no kernel.' } as NonNullable<ImageFacts['network_boot']>;
+    expect(whyNoNetworkBoot(undefined)).toBe('');
+    expect(whyNoNetworkBoot({ ...facts, network_boot: { ...boot, kernel_url: 'http://x' } })).toBe('');
+    expect(whyNoNetworkBoot({ ...facts, network_boot: boot })).toBe('It has no kernel.');
+    expect(whyNoNetworkBoot(facts)).toMatch(/network/);
+  });
+});
+
+describe('fileNameOf', () => {
+  it('tells the kinds apart', () => {
+    expect(fileNameOf('a.iso', 'full')).toBe('a.iso');
+    expect(fileNameOf('a.iso', 'minimal')).toBe('a-minimal.iso');
+    expect(fileNameOf('a', 'minimal')).toBe('a-minimal.iso');
+  });
+});
+
+describe('sameOrigin', () => {
+  it('keeps the path and the query', () => {
+    expect(sameOrigin('http://192.0.2.2:8090/i/c.iso?a=b', 'https://localhost:1')).toBe('https://localhost:1/i/c.iso?a=b');
+    expect(sameOrigin('http://[', 'https://localhost')).toBe('http://[');
+  });
+});
+
+describe('atNetwork', () => {
+  it('puts an address on that network', () => {
+    expect(atNetwork('http://a/i/c.iso', 'http://b:1/')).toBe('http://b:1/i/c.iso');
+    expect(atNetwork('http://a/i/c.iso', undefined)).toBe('http://a/i/c.iso');
+    expect(atNetwork('http://[', 'http://b')).toBe('http://[');
+  });
+});
+
+const read = (client: string, state: Read['state'], last = '2026-11-21T14:00:00Z'): Read => ({
+  client,
+  image: 'i',
+  kind: 'full-iso',
+  first_read: '2026-11-21T13:00:00Z',
+  last_read: last,
+  bytes: 0,
+  share_percent: 0,
+  segments: [],
+  bytes_per_second: 0,
+  ranges_per_second: 0,
+  state,
+  sentence: '',
+});
+
+describe('inOrder', () => {
+  it('puts those first that read now, then those that read last', () => {
+    const reads = [
+      read('old', 'finished', '2026-11-21T14:00:00Z'),
+      read('new', 'stopped', '2026-11-21T15:00:00Z'),
+      read('now', 'reading', '2026-11-21T13:30:00Z'),
+    ];
+    expect(inOrder(reads).map(({ client }) => client)).toEqual(['now', 'new', 'old']);
+  });
+});
+
+describe('announce', () => {
+  it('says who began, finished and stopped, and nothing of the others', () => {
+    const before = [read('a', 'reading'), read('b', 'reading'), read('c', 'reading')];
+    const after = [read('a', 'finished'), read('b', 'stopped'), read('c', 'reading'), read('d', 'reading')];
+    expect(announce(before, after)).toBe(
+      'a has read what it needs. b has stopped reading. d reads the image',
+    );
+    expect(announce(after, after)).toBe('');
   });
 });

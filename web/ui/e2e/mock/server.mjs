@@ -1,19 +1,18 @@
 // A mock of the appliance for work on the pages: it serves the built application and answers the API's requests from
 // memory, with hosts that appear and install themselves. The end-to-end tests use the real binary; this is for looking.
 //
-//   node e2e/mock/server.mjs [port]        then open the address it prints
+//   node e2e/mock/server.mjs [port] [empty]  then open the address it prints
 //   curl -X POST :port/mock/hosts?count=3  lets hosts appear in the newest infra-env
 
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { image, imageMock } from './images.mjs';
 import { clusterOf, hostOf, infraEnvOf, judge, stages } from './objects.mjs';
 
 const assets = fileURLToPath(new URL('../../../../assets/ui', import.meta.url));
-/** What is downloaded as a discovery ISO. */
-const image = Buffer.alloc(3 * 1024 ** 2, 'mock');
 const types = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript',
@@ -37,7 +36,8 @@ export const policy = [
 ].join('; ');
 
 /** Starts the mock at 127.0.0.1; answers its address, the requests it has seen and a way to end it. */
-export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy } = {}) => {
+export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy, isEmpty = false } = {}) => {
+  const imagesOf = imageMock({ isEmpty });
   const state = { clusters: new Map(), infraEnvs: new Map(), settings: new Map(), events: [] };
   const listeners = new Set();
   const requests = [];
@@ -267,9 +267,13 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
 
   const server = createServer(async (request, response) => {
     const url = new URL(request.url, 'http://mock');
-    const text = await read(request);
+    const sent = await read(request);
+    if (!sent) {
+      return;
+    }
+    const text = sent.toString();
     if (url.pathname.startsWith('/api/')) {
-      requests.push(`${request.method} ${request.url} ${text}`);
+      requests.push(`${request.method} ${request.url} ${text.slice(0, 4_096)}`);
     }
     const send = (status, body, headers = {}) => {
       const json = typeof body !== 'string';
@@ -301,19 +305,12 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
         'Content-Disposition': 'attachment; filename="discovery-mock.iso"',
       });
       response.end(image);
-    } else if (url.pathname.startsWith('/api/landfall/v1/infra-envs/')) {
-      const id = url.pathname.split('/')[5];
-      send(200, {
-        url: `http://127.0.0.1:${String(server.address().port)}/images/${id}/full.iso`,
-        file_name: 'discovery-mock.iso',
-        size_bytes: image.length,
-        sha256:
-          requests.filter((one) => one.includes('/image ')).length > 2
-            ? createHash('sha256').update(image).digest('hex')
-            : '',
-        etag: '"mock"',
-        type: state.infraEnvs.get(id)?.type ?? '',
-      });
+    } else if (url.pathname.startsWith('/api/landfall/v1/')) {
+      const [status, body, headers] = imagesOf(request.method, url.pathname, request.headers, sent, {
+        url: `http://127.0.0.1:${String(server.address().port)}`,
+        typeOf: (id) => state.infraEnvs.get(id)?.type ?? '',
+      }) ?? [404, { code: 404, message: 'not mocked' }];
+      send(status, body, headers);
     } else if (url.pathname.startsWith('/api/assisted-install/v2/')) {
       const path = url.pathname.slice('/api/assisted-install/v2'.length).replace(/\/+/g, '/').replace(/\/$/, '');
       for (const [method, pattern, answer] of routes) {
@@ -365,12 +362,17 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
 const found = (object) =>
   object ? [200, object] : [404, { code: '404', href: '', id: 404, kind: 'Error', reason: 'not found' }];
 
+/** The whole body; undefined when the browser gave up sending it. */
 const read = async (request) => {
   const parts = [];
-  for await (const part of request) {
-    parts.push(part);
+  try {
+    for await (const part of request) {
+      parts.push(part);
+    }
+  } catch {
+    return undefined;
   }
-  return Buffer.concat(parts).toString();
+  return Buffer.concat(parts);
 };
 
 const features = () =>
@@ -394,6 +396,6 @@ const requirements = () => {
 };
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const mock = await startMock({ port: Number(process.argv[2] ?? '8099') });
+  const mock = await startMock({ port: Number(process.argv[2] ?? '8099'), isEmpty: process.argv[3] === 'empty' });
   console.log(mock.url);
 }

@@ -6,6 +6,9 @@ import {
   MastheadContent,
   MastheadLogo,
   MastheadMain,
+  Nav,
+  NavItem,
+  NavList,
   Toolbar,
   ToolbarContent,
   ToolbarGroup,
@@ -13,14 +16,41 @@ import {
 } from '@patternfly/react-core';
 import MoonIcon from '@patternfly/react-icons/dist/esm/icons/moon-icon';
 import SunIcon from '@patternfly/react-icons/dist/esm/icons/sun-icon';
-import { Link, type LinkProps } from 'react-router-dom-v5-compat';
+import { Link, useLocation, type LinkProps } from 'react-router-dom-v5-compat';
+import { shareOf } from '../osimages/describe';
+import { useUploadViews } from '../osimages/UploadsProvider';
 import { Mark } from './Mark';
 import { StatusButton } from './StatusButton';
 import { chooseTheme, preferredTheme } from './theme';
 
 const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/assisted-installer/clusters" />;
 
-/** The masthead: the product's name as the way home, the theme and the appliance's status. */
+const pages = [
+  { path: '/assisted-installer/clusters', name: 'Clusters' },
+  { path: '/os-images', name: 'OS images' },
+];
+
+/** The pages; that of the OS images says how far uploads are. */
+const Pages = () => {
+  const { pathname } = useLocation();
+  const share = shareOf(useUploadViews());
+  return (
+    <Nav variant="horizontal" aria-label="Pages">
+      <NavList>
+        {pages.map(({ path, name }) => (
+          <NavItem key={path} isActive={pathname.startsWith(path)}>
+            <Link to={path}>
+              {name}
+              {path === '/os-images' && share !== undefined && ` (uploading, ${String(share)} %)`}
+            </Link>
+          </NavItem>
+        ))}
+      </NavList>
+    </Nav>
+  );
+};
+
+/** The masthead: the product's name as the way home, the pages, the theme and the appliance's status. */
 export const Header = () => {
   const [theme, setTheme] = useState(preferredTheme);
   const other = theme === 'dark' ? 'light' : 'dark';
@@ -41,6 +71,9 @@ export const Header = () => {
       <MastheadContent>
         <Toolbar isFullHeight>
           <ToolbarContent>
+            <ToolbarItem isOverflowContainer>
+              <Pages />
+            </ToolbarItem>
             <ToolbarGroup align={{ default: 'alignEnd' }}>
               <ToolbarItem>
                 <StatusButton />

@@ -15,9 +15,9 @@ import InProgressIcon from '@patternfly/react-icons/dist/esm/icons/in-progress-i
 import ServerIcon from '@patternfly/react-icons/dist/esm/icons/server-icon';
 import type { ReactNode } from 'react';
 import { getStatus, type OsImage, type Release, type Status } from './appliance';
-import { useRepeated } from './useRepeated';
+import { useAnswer } from './useAnswer';
 
-const always = () => true;
+const always = () => 5_000;
 
 /** Opens what the appliance says about itself: its version, addresses, live ISOs and releases. */
 export const StatusButton = () => (
@@ -35,7 +35,7 @@ export const StatusButton = () => (
 );
 
 const StatusFacts = () => {
-  const status = useRepeated(getStatus, always, 5_000);
+  const { answer: status } = useAnswer(getStatus, always);
   return status ? <StatusList status={status} /> : <Spinner aria-label="Asking the appliance" />;
 };
 

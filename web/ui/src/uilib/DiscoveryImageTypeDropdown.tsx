@@ -7,19 +7,21 @@ import {
   type MenuToggleElement,
 } from '@patternfly/react-core';
 import { useField } from 'formik';
-import { useNewFeatureSupportLevel } from 'ui-lib/common/components/newFeatureSupportLevels';
 import { useState, type ComponentProps, type Ref } from 'react';
 import LibraryDropdown, {
   discoveryImageTypes,
 } from 'ui-lib/ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown';
+import { getImageFacts, type ImageFacts } from '../image/api';
+import { whyNoMinimal, whyNoNetworkBoot } from '../image/facts';
+import { useShownInfraEnv } from './shownInfraEnv';
 
 export { discoveryImageTypes };
 
 type ImageType = keyof typeof discoveryImageTypes;
 
 /**
- * The choice of what hosts boot from. The library's one offers every kind; this one says of those that the appliance
- * does not make that it does not, instead of letting a person find out afterwards.
+ * The choice of what hosts boot from. The library's one offers every kind; this one says of those that can't be made of
+ * the OS image why that is so, instead of letting a person find out afterwards.
  */
 const DiscoveryImageTypeDropdown = ({
   name,
@@ -28,19 +30,19 @@ const DiscoveryImageTypeDropdown = ({
 }: ComponentProps<typeof LibraryDropdown>) => {
   const [field, , { setValue }] = useField<ImageType>(name);
   const [isOpen, setOpen] = useState(false);
-  const { isFeatureSupported } = useNewFeatureSupportLevel();
+  const { answer: facts } = useShownInfraEnv(getImageFacts, untilKnown);
   const fieldId = `form-input-${name}-field`;
   const choose = (type: ImageType) => {
     setValue(type);
     setOpen(false);
     onChange(type === 'discovery-image-ipxe');
   };
-  const choice = (type: ImageType, isMade: boolean, whatFor: string) => (
+  const choice = (type: ImageType, whyNot: string, whatFor: string) => (
     <DropdownItem
       key={type}
       id={type}
-      isDisabled={!isMade}
-      description={isMade ? whatFor : 'This version of the appliance does not make it yet'}
+      isDisabled={whyNot !== ''}
+      description={whyNot || whatFor}
       onClick={() => {
         choose(type);
       }}
@@ -70,13 +72,17 @@ const DiscoveryImageTypeDropdown = ({
         )}
       >
         <DropdownList>
-          {choice('full-iso', true, 'Everything needed to boot is in the image')}
+          {choice('full-iso', '', 'Everything needed to boot is in the image')}
           {choice(
             'minimal-iso',
-            isFeatureSupported('MINIMAL_ISO'),
+            whyNoMinimal(facts),
             'A small image, for slow virtual media: the rest is fetched while booting',
           )}
-          {choice('discovery-image-ipxe', false, '')}
+          {choice(
+            'discovery-image-ipxe',
+            whyNoNetworkBoot(facts),
+            'A script for your network boot server',
+          )}
         </DropdownList>
       </Dropdown>
     </FormGroup>
@@ -84,3 +90,5 @@ const DiscoveryImageTypeDropdown = ({
 };
 
 export default DiscoveryImageTypeDropdown;
+
+const untilKnown = (facts: ImageFacts | undefined) => (facts ? undefined : 2_000);

@@ -1,33 +1,25 @@
 import {
   Alert,
   Button,
-  ClipboardCopy,
   DescriptionList,
-  DescriptionListDescription,
-  DescriptionListGroup,
-  DescriptionListTerm,
   ModalBody,
   ModalFooter,
-  Spinner,
   Stack,
   StackItem,
 } from '@patternfly/react-core';
-import { InfraEnvsService } from '@openshift-assisted/ui-lib/ocm';
-import { CpuArchitecture } from 'ui-lib/common/types/cpuArchitecture';
 import DiscoveryInstructions from 'ui-lib/common/components/clusterConfiguration/DiscoveryInstructions';
 import type { DownloadISOProps } from 'ui-lib/common/components/clusterConfiguration/DownloadIso';
-import { useCallback, type ReactNode } from 'react';
-import { describeSize, downloadCommand, isBeingComputed } from '../image/facts';
-import { shownPage } from '../live/page';
-import { getImageFacts, type ImageFacts } from '../shell/appliance';
-import { useRepeated } from '../shell/useRepeated';
+import { getImageFacts, type ImageFacts } from '../image/api';
+import { Asking, Copyable, Digest, Fact } from '../image/Copyable';
+import { describeSize, downloadCommand, isBeingComputed, sameOrigin } from '../image/facts';
+import { useShownInfraEnv } from './shownInfraEnv';
 
 /**
  * The last page of the discovery ISO dialog: the library's one shows the address alone; here a person also sees what
- * will be downloaded (kind, size, SHA-256) and how to check and resume it.
+ * will be downloaded (kind, size, SHA-256), how to check and resume it, and the short address for virtual media.
  */
 const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset, isSNO }: DownloadISOProps) => {
-  const facts = useImageFacts(downloadUrl);
+  const { answer: facts } = useShownInfraEnv(getImageFacts, whileComputing);
   const url = facts?.url ?? downloadUrl;
   const name = facts?.file_name ?? fileName;
   return (
@@ -45,13 +37,18 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
                 <span data-testid="iso-size">{facts ? describeSize(facts) : <Asking />}</span>
               </Fact>
               <Fact term="SHA-256">
-                <Digest facts={facts} />
+                <Digest sha256={facts?.sha256} testId="iso-sha256" />
               </Fact>
+              {facts?.short_url && (
+                <Fact term="Short address, for virtual media">
+                  <Copyable label="Short address">{facts.short_url}</Copyable>
+                </Fact>
+              )}
               <Fact term="Address">
-                <Copyable>{url}</Copyable>
+                <Copyable label="Address">{url}</Copyable>
               </Fact>
               <Fact term="Download from a shell, going on where it broke off">
-                <Copyable>{downloadCommand(name, url, facts?.sha256)}</Copyable>
+                <Copyable label="Shell line">{downloadCommand(name, url, facts?.sha256)}</Copyable>
               </Fact>
             </DescriptionList>
           </StackItem>
@@ -67,7 +64,7 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
       <ModalFooter>
         <Button
           component="a"
-          href={url}
+          href={sameOrigin(url, window.location.origin)}
           download={name}
           isDisabled={!url}
           data-testid="download-iso-btn"
@@ -89,53 +86,4 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
 
 export default DownloadIso;
 
-const useImageFacts = (downloadUrl: string): ImageFacts | undefined => {
-  const ask = useCallback(
-    async (signal: AbortSignal) => {
-      const page = shownPage(window.location.pathname);
-      if (page.name !== 'cluster' || !downloadUrl) {
-        throw new Error('The page shows no cluster.');
-      }
-      const id = await InfraEnvsService.getInfraEnvId(
-        page.clusterId,
-        CpuArchitecture.USE_DAY1_ARCHITECTURE,
-      );
-      if (typeof id !== 'string') {
-        throw id;
-      }
-      return getImageFacts(id, signal);
-    },
-    [downloadUrl],
-  );
-  return useRepeated(ask, isBeingComputed, 1_000);
-};
-
-const Digest = ({ facts }: { facts: ImageFacts | undefined }) =>
-  facts?.sha256 ? (
-    <span data-testid="iso-sha256">
-      <ClipboardCopy variant="inline-compact" isCode hoverTip="Copy" clickTip="Copied">
-        {facts.sha256}
-      </ClipboardCopy>
-    </span>
-  ) : (
-    <Asking>being computed</Asking>
-  );
-
-const Asking = ({ children }: { children?: ReactNode }) => (
-  <>
-    <Spinner size="sm" aria-hidden /> {children}
-  </>
-);
-
-const Copyable = ({ children }: { children: string }) => (
-  <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied">
-    {children}
-  </ClipboardCopy>
-);
-
-const Fact = ({ term, children }: { term: string; children: ReactNode }) => (
-  <DescriptionListGroup>
-    <DescriptionListTerm>{term}</DescriptionListTerm>
-    <DescriptionListDescription>{children}</DescriptionListDescription>
-  </DescriptionListGroup>
-);
+const whileComputing = (facts: ImageFacts | undefined) => (isBeingComputed(facts) ? 1_000 : undefined);

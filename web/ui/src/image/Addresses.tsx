@@ -1,0 +1,197 @@
+import {
+  Button,
+  ClipboardCopy,
+  ClipboardCopyVariant,
+  Content,
+  DescriptionList,
+  Stack,
+  StackItem,
+  ToggleGroup,
+  ToggleGroupItem,
+} from '@patternfly/react-core';
+import { useState } from 'react';
+import { exactBytes, moment } from '../shell/quantities';
+import type { ImageFacts, ImageKind, NetworkAddresses, NetworkBoot } from './api';
+import { Copyable, Digest, Fact } from './Copyable';
+import { atNetwork, describeType, downloadCommand, fileNameOf, isMade, sameOrigin, whyNoMinimal } from './facts';
+import { ShortAddress } from './ShortAddress';
+
+type Props = {
+  facts: ImageFacts;
+  /** The network on which the person's hosts are; undefined when there is only one. */
+  there: NetworkAddresses | undefined;
+};
+
+/** The image as a file: both kinds, each with its size and digest. */
+export const Download = ({ facts, there }: Props) => {
+  const [kind, setKind] = useState<'full' | 'minimal'>(facts.type === 'minimal-iso' ? 'minimal' : 'full');
+  const reason = whyNoMinimal(facts);
+  const shown = kind === 'minimal' && !reason ? 'minimal' : 'full';
+  const image: ImageKind = (shown === 'minimal' ? facts.minimal : facts.full) ?? facts;
+  return (
+    <Stack hasGutter>
+      <StackItem>
+        <ToggleGroup aria-label="Kind of image">
+          {(['full', 'minimal'] as const).map((one) => (
+            <ToggleGroupItem
+              key={one}
+              buttonId={`image-kind-${one}`}
+              text={one === 'full' ? 'Full' : 'Minimal'}
+              isSelected={shown === one}
+              isDisabled={one === 'minimal' && reason !== ''}
+              onChange={() => {
+                setKind(one);
+              }}
+            />
+          ))}
+        </ToggleGroup>
+        <p className="landfall-subtle pf-v6-u-mt-sm" data-testid="kind-hint">
+          {reason
+            ? `No minimal image: ${reason}`
+            : shown === 'full'
+              ? 'All that is needed to boot is in it.'
+              : 'Small, for slow links: the rest is fetched from the appliance while booting.'}
+        </p>
+      </StackItem>
+      <StackItem>
+        <OneImage
+          image={image}
+          name={fileNameOf(facts.file_name, shown)}
+          url={(shown === 'minimal' ? there?.minimal : there?.full) ?? image.url ?? ''}
+          modified={facts.modified}
+        />
+      </StackItem>
+    </Stack>
+  );
+};
+
+type OneImageProps = { image: ImageKind; name: string; url: string; modified: string | undefined };
+
+const OneImage = ({ image, name, url, modified }: OneImageProps) => {
+  if (!isMade(image)) {
+    return <p>{image.reason ?? 'There is no such image.'}</p>;
+  }
+  return (
+    <>
+      <DescriptionList isCompact isHorizontal aria-label="The image">
+        <Fact term="Size">
+          <span data-testid="image-size">{exactBytes(image.size_bytes ?? 0)}</span>
+        </Fact>
+        <Fact term="SHA-256">
+          <Digest sha256={image.sha256} testId="image-sha256" />
+        </Fact>
+        {modified && moment(modified) && <Fact term="Settings last changed">{moment(modified)}</Fact>}
+        <Fact term="Address">
+          <Copyable label="Address of the image">{url}</Copyable>
+        </Fact>
+        <Fact term="Shell line">
+          <Copyable label="Shell line">{downloadCommand(name, url, image.sha256)}</Copyable>
+        </Fact>
+      </DescriptionList>
+      <Button
+        component="a"
+        variant="secondary"
+        className="pf-v6-u-mt-md"
+        href={sameOrigin(image.url, window.location.origin)}
+        download={name}
+        data-testid="image-download"
+      >
+        Download
+      </Button>
+    </>
+  );
+};
+
+type ChangeableProps = Props & { infraEnvId: string; onChange: () => void };
+
+/** The image for management controllers: a short address without a query string. */
+export const VirtualMedia = ({ infraEnvId, facts, there, onChange }: ChangeableProps) => (
+  <Stack hasGutter>
+    <StackItem>
+      <Content component="p">
+        For the virtual CD of a server&apos;s management controller (BMC): the {describeType(facts.type) || 'image'} at
+        a short address. Who has it can read the pull secret.
+      </Content>
+    </StackItem>
+    <StackItem>
+      <ShortAddress infraEnvId={infraEnvId} facts={facts} url={there?.short} onChange={onChange} />
+    </StackItem>
+  </Stack>
+);
+
+/** All that PXE, iPXE, GRUB and UEFI HTTP boot take. */
+export const NetworkBootAddresses = ({ facts: { network_boot: boot }, there }: Props) => {
+  if (!boot?.kernel_url) {
+    return <p data-testid="no-network-boot">{boot?.reason ?? 'The OS image has nothing to boot over the network.'}</p>;
+  }
+  return (
+    <DescriptionList isCompact isHorizontal aria-label="Network boot" data-testid="network-boot">
+      {addresses(boot).map(([term, url]) => (
+        <Fact key={term} term={term}>
+          <Copyable label={term}>{atNetwork(url, there?.url)}</Copyable>
+        </Fact>
+      ))}
+      {boot.kernel_arguments && (
+        <Fact term="Kernel arguments">
+          <Copyable label="Kernel arguments">{boot.kernel_arguments}</Copyable>
+        </Fact>
+      )}
+      {boot.ipxe_script && (
+        <Fact term="The iPXE script itself">
+          <ClipboardCopy
+            isReadOnly
+            isCode
+            variant={ClipboardCopyVariant.expansion}
+            hoverTip="Copy: iPXE script"
+            clickTip="Copied"
+            textAriaLabel="iPXE script"
+            toggleAriaLabel="Show the iPXE script"
+          >
+            {boot.ipxe_script}
+          </ClipboardCopy>
+        </Fact>
+      )}
+    </DescriptionList>
+  );
+};
+
+const addresses = (boot: NetworkBoot): [term: string, url: string][] =>
+  (
+    [
+      ['iPXE script', boot.ipxe_url],
+      ['UEFI HTTP boot', boot.http_boot_url],
+      ['GRUB menu', boot.grub_url],
+      ['Kernel', boot.kernel_url],
+      ['Initrd', boot.initrd_url],
+      ['Root file system', boot.rootfs_url],
+    ] as [string, string][]
+  ).filter(([, url]) => url !== '');
+
+/** The image that holds the settings alone. */
+export const ConfigImage = ({ facts: { config_image_url: url }, there }: Props) =>
+  url ? (
+    <Stack hasGutter>
+      <StackItem>
+        <Content component="p">
+          A small ISO that holds the settings alone, for hosts that boot the plain live ISO from a USB stick: attach
+          both.
+        </Content>
+      </StackItem>
+      <StackItem>
+        <Copyable label="Address of the config image">{atNetwork(url, there?.url)}</Copyable>
+      </StackItem>
+      <StackItem>
+        <Button
+          component="a"
+          variant="secondary"
+          href={sameOrigin(url, window.location.origin)}
+          download
+          data-testid="config-image-download"
+        >
+          Download
+        </Button>
+      </StackItem>
+    </Stack>
+  ) : (
+    <p>There is no config image.</p>
+  );

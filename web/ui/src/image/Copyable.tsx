@@ -1,0 +1,42 @@
+import {
+  ClipboardCopy,
+  DescriptionListDescription,
+  DescriptionListGroup,
+  DescriptionListTerm,
+  Spinner,
+} from '@patternfly/react-core';
+import type { ReactNode } from 'react';
+
+/** A text that is there to be copied. */
+export const Copyable = ({ label, children }: { label: string; children: string }) => (
+  <ClipboardCopy isReadOnly hoverTip={`Copy: ${label}`} clickTip="Copied" textAriaLabel={label}>
+    {children}
+  </ClipboardCopy>
+);
+
+/** A SHA-256, or that it is being computed. */
+export const Digest = ({ sha256, testId }: { sha256: string | undefined; testId?: string }) =>
+  sha256 ? (
+    <span className="landfall-digest" data-testid={testId}>
+      <ClipboardCopy variant="inline-compact" isCode hoverTip="Copy the SHA-256" clickTip="Copied">
+        {sha256}
+      </ClipboardCopy>
+    </span>
+  ) : (
+    <Asking>being computed</Asking>
+  );
+
+/** What is shown while something is asked for. */
+export const Asking = ({ children }: { children?: ReactNode }) => (
+  <>
+    <Spinner size="sm" aria-hidden /> {children}
+  </>
+);
+
+/** One fact of a description list. */
+export const Fact = ({ term, children }: { term: string; children: ReactNode }) => (
+  <DescriptionListGroup>
+    <DescriptionListTerm>{term}</DescriptionListTerm>
+    <DescriptionListDescription>{children}</DescriptionListDescription>
+  </DescriptionListGroup>
+);

@@ -1,0 +1,191 @@
+import {
+  Alert,
+  Button,
+  Card,
+  CardBody,
+  CardExpandableContent,
+  CardHeader,
+  CardTitle,
+  Divider,
+  Flex,
+  FlexItem,
+  FormSelect,
+  FormSelectOption,
+  Spinner,
+  Tab,
+  Tabs,
+  TabTitleText,
+  Title,
+} from '@patternfly/react-core';
+import { useCallback, useState, type ReactNode } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
+import { useAnswer } from '../shell/useAnswer';
+import { listInfraEnvs, type ImageFacts, type InfraEnv } from './api';
+import { ConfigImage, Download, NetworkBootAddresses, VirtualMedia } from './Addresses';
+import { Telescope } from './Telescope';
+import { useImageFacts } from './useImageFacts';
+
+const untilThere = 2_000;
+const wait = (infraEnvs: InfraEnv[] | undefined) => (infraEnvs?.length ? undefined : untilThere);
+
+type Props = { clusterId: string; hasHosts: boolean };
+
+/** What a cluster's hosts boot from, every way to it, and who is reading it. */
+export const ImagePanel = ({ clusterId, hasHosts }: Props) => {
+  const ask = useCallback((signal: AbortSignal) => listInfraEnvs(clusterId, signal), [clusterId]);
+  const { answer } = useAnswer(ask, wait);
+  const [chosen, setChosen] = useState<string>();
+  const infraEnv = answer?.find(({ id }) => id === chosen) ?? answer?.[0];
+  if (!answer || !infraEnv) {
+    return null; // the wizard is still making it
+  }
+  return (
+    <>
+      {answer.length > 1 && (
+        <Choice
+          label="Hosts of"
+          id="image-infra-env"
+          value={infraEnv.id}
+          options={answer.map(({ id, name, cpu_architecture: architecture }) => [
+            id,
+            [name, architecture].filter(Boolean).join(', '),
+          ])}
+          onChoose={setChosen}
+        />
+      )}
+      <InfraEnvImage key={infraEnv.id} infraEnvId={infraEnv.id} startsOpen={!hasHosts} />
+    </>
+  );
+};
+
+const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsOpen: boolean }) => {
+  const [isOpen, setOpen] = useState(startsOpen);
+  return (
+    <Card isCompact isExpanded={isOpen} data-testid="image-panel">
+      <CardHeader
+        onExpand={() => {
+          setOpen(!isOpen);
+        }}
+        toggleButtonProps={{
+          id: 'image-panel-toggle',
+          'aria-label': 'Addresses of the discovery image',
+          'aria-expanded': isOpen,
+        }}
+      >
+        <CardTitle component="h3">Discovery image</CardTitle>
+      </CardHeader>
+      <CardExpandableContent>
+        <CardBody>{isOpen && <Addresses infraEnvId={infraEnvId} />}</CardBody>
+      </CardExpandableContent>
+      {isOpen && <Divider />}
+      <CardBody>
+        <Title headingLevel="h4" size="md" className="pf-v6-u-mb-sm">
+          Machines that read it
+        </Title>
+        <Telescope infraEnvId={infraEnvId} />
+      </CardBody>
+    </Card>
+  );
+};
+
+const Addresses = ({ infraEnvId }: { infraEnvId: string }) => {
+  const { answer: facts, error, askAgain } = useImageFacts(infraEnvId);
+  if (!facts) {
+    return error ? <NoImage error={error} onRetry={askAgain} /> : <Spinner size="lg" aria-label="Asking for the image" />;
+  }
+  return (
+    <>
+      {error && <NoImage error={error} onRetry={askAgain} />}
+      <Ways infraEnvId={infraEnvId} facts={facts} onChange={askAgain} />
+    </>
+  );
+};
+
+const NoImage = ({ error, onRetry }: { error: Error; onRetry: () => void }) => (
+  <Alert
+    isInline
+    variant="warning"
+    title={error.message}
+    data-testid="image-error"
+    actionLinks={
+      <>
+        <Button variant="link" isInline onClick={onRetry}>
+          Try again
+        </Button>
+        <Link to="/os-images">OS images</Link>
+      </>
+    }
+  />
+);
+
+const Ways = ({ infraEnvId, facts, onChange }: { infraEnvId: string; facts: ImageFacts; onChange: () => void }) => {
+  const [way, setWay] = useState<string | number>('download');
+  const [network, setNetwork] = useState<string>();
+  const networks = facts.urls ?? [];
+  const there = networks.find(({ url }) => url === network) ?? networks[0];
+  const tab = (key: string, title: string, content: ReactNode) => (
+    <Tab eventKey={key} title={<TabTitleText>{title}</TabTitleText>} data-testid={`way-${key}`}>
+      <div className="pf-v6-u-pt-md">{content}</div>
+    </Tab>
+  );
+  return (
+    <>
+      {networks.length > 1 && there && (
+        <Choice
+          label="Hosts reach the appliance at"
+          id="image-network"
+          value={there.url}
+          options={networks.map(({ url }) => [url, url])}
+          onChoose={setNetwork}
+        />
+      )}
+      <Tabs
+        activeKey={way}
+        onSelect={(_, key) => {
+          setWay(key);
+        }}
+        aria-label="Ways to boot"
+        mountOnEnter
+        unmountOnExit
+      >
+        {tab('download', 'Download', <Download facts={facts} there={there} />)}
+        {tab(
+          'virtual-media',
+          'Virtual media',
+          <VirtualMedia infraEnvId={infraEnvId} facts={facts} there={there} onChange={onChange} />,
+        )}
+        {tab('network-boot', 'Network boot', <NetworkBootAddresses facts={facts} there={there} />)}
+        {tab('config-image', 'Config image', <ConfigImage facts={facts} there={there} />)}
+      </Tabs>
+    </>
+  );
+};
+
+type ChoiceProps = {
+  label: string;
+  id: string;
+  value: string;
+  options: [value: string, label: string][];
+  onChoose: (value: string) => void;
+};
+
+const Choice = ({ label, id, value, options, onChoose }: ChoiceProps) => (
+  <Flex className="pf-v6-u-mb-md" alignItems={{ default: 'alignItemsCenter' }}>
+    <FlexItem>
+      <label htmlFor={id}>{label}</label>
+    </FlexItem>
+    <FlexItem>
+      <FormSelect
+        id={id}
+        value={value}
+        onChange={(_, chosen) => {
+          onChoose(chosen);
+        }}
+      >
+        {options.map(([one, text]) => (
+          <FormSelectOption key={one} value={one} label={text} />
+        ))}
+      </FormSelect>
+    </FlexItem>
+  </Flex>
+);

@@ -1,0 +1,174 @@
+import {
+  Alert,
+  Button,
+  Flex,
+  FormGroup,
+  FormSelect,
+  FormSelectOption,
+  Modal,
+  ModalBody,
+  ModalFooter,
+  ModalHeader,
+} from '@patternfly/react-core';
+import { useState } from 'react';
+import { moment } from '../shell/quantities';
+import { sentenceOf } from '../shell/request';
+import { renewShortURL, revokeShortURL, type ImageFacts } from './api';
+import { Copyable } from './Copyable';
+
+type Props = {
+  infraEnvId: string;
+  facts: Pick<ImageFacts, 'short_url' | 'short_url_expires'>;
+  /** The same address on the network that was chosen. */
+  url?: string | undefined;
+  onChange: () => void;
+};
+
+/** The short address for virtual media, and how to have another one or none. */
+export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
+  const [dialog, setDialog] = useState<'renew' | 'revoke'>();
+  const shown = facts.short_url ? (url ?? facts.short_url) : '';
+  const close = () => {
+    setDialog(undefined);
+  };
+  return (
+    <>
+      {shown ? (
+        <div data-testid="short-url">
+          <Copyable label="Short address">{shown}</Copyable>
+        </div>
+      ) : (
+        <p data-testid="short-url-none">It was revoked: nothing boots from it.</p>
+      )}
+      <Flex gap={{ default: 'gapMd' }} className="pf-v6-u-mt-xs" alignItems={{ default: 'alignItemsCenter' }}>
+        {shown && (
+          <span className="landfall-subtle" data-testid="short-url-expires">
+            {validity(facts.short_url_expires)}
+          </span>
+        )}
+        <Button
+          variant="link"
+          isInline
+          onClick={() => {
+            setDialog('renew');
+          }}
+        >
+          {shown ? 'Renew' : 'Make a new one'}
+        </Button>
+        {shown && (
+          <Button
+            variant="link"
+            isInline
+            isDanger
+            onClick={() => {
+              setDialog('revoke');
+            }}
+          >
+            Revoke
+          </Button>
+        )}
+      </Flex>
+      {dialog === 'renew' && (
+        <Renew infraEnvId={infraEnvId} isFirst={!shown} onClose={close} onDone={onChange} />
+      )}
+      {dialog === 'revoke' && <Revoke infraEnvId={infraEnvId} onClose={close} onDone={onChange} />}
+    </>
+  );
+};
+
+/** Until when the address is good; a year of 1 is Go's way to say never. */
+const validity = (expires: string | null | undefined): string =>
+  expires && !expires.startsWith('0001-') ? `Valid until ${moment(expires)}` : 'Valid until revoked';
+
+const hour = 3_600;
+const validities = [
+  { seconds: '', label: 'as long as the appliance usually gives' },
+  { seconds: String(8 * hour), label: '8 hours' },
+  { seconds: String(24 * hour), label: '1 day' },
+  { seconds: String(7 * 24 * hour), label: '7 days' },
+  { seconds: String(30 * 24 * hour), label: '30 days' },
+];
+
+type DialogProps = { infraEnvId: string; onClose: () => void; onDone: () => void };
+
+const Renew = ({ infraEnvId, isFirst, onClose, onDone }: DialogProps & { isFirst: boolean }) => {
+  const [seconds, setSeconds] = useState('');
+  const { act, isActing, refusal } = useAct(
+    () => renewShortURL(infraEnvId, seconds === '' ? undefined : Number(seconds)),
+    () => {
+      onDone();
+      onClose();
+    },
+  );
+  return (
+    <Modal isOpen onClose={onClose} variant="small" aria-label="Renew the short address">
+      <ModalHeader title={isFirst ? 'Make a new short address?' : 'Renew the short address?'} />
+      <ModalBody>
+        {!isFirst && <p>The old one ends at once, also for machines that are booting from it.</p>}
+        <FormGroup label="Valid for" fieldId="short-url-validity" className="pf-v6-u-mt-md">
+          <FormSelect
+            id="short-url-validity"
+            value={seconds}
+            onChange={(_, chosen) => {
+              setSeconds(chosen);
+            }}
+          >
+            {validities.map((one) => (
+              <FormSelectOption key={one.seconds} value={one.seconds} label={one.label} />
+            ))}
+          </FormSelect>
+        </FormGroup>
+        {refusal && <Alert isInline variant="danger" title={refusal} className="pf-v6-u-mt-md" />}
+      </ModalBody>
+      <ModalFooter>
+        <Button onClick={act} isLoading={isActing} isDisabled={isActing}>
+          {isFirst ? 'Make it' : 'Renew'}
+        </Button>
+        <Button variant="link" onClick={onClose}>
+          Cancel
+        </Button>
+      </ModalFooter>
+    </Modal>
+  );
+};
+
+const Revoke = ({ infraEnvId, onClose, onDone }: DialogProps) => {
+  const { act, isActing, refusal } = useAct(
+    () => revokeShortURL(infraEnvId),
+    () => {
+      onDone();
+      onClose();
+    },
+  );
+  return (
+    <Modal isOpen onClose={onClose} variant="small" aria-label="Revoke the short address">
+      <ModalHeader title="Revoke the short address?" titleIconVariant="warning" />
+      <ModalBody>
+        It ends at once, also for machines that are booting from it. The other addresses stay.
+        {refusal && <Alert isInline variant="danger" title={refusal} className="pf-v6-u-mt-md" />}
+      </ModalBody>
+      <ModalFooter>
+        <Button variant="danger" onClick={act} isLoading={isActing} isDisabled={isActing}>
+          Revoke
+        </Button>
+        <Button variant="link" onClick={onClose}>
+          Cancel
+        </Button>
+      </ModalFooter>
+    </Modal>
+  );
+};
+
+const useAct = (what: () => Promise<void>, done: () => void) => {
+  const [isActing, setActing] = useState(false);
+  const [refusal, setRefusal] = useState('');
+  const act = () => {
+    setActing(true);
+    setRefusal('');
+    what().then(done, (error: unknown) => {
+      setRefusal(sentenceOf(error));
+      setActing(false);
+    });
+  };
+  return { act, isActing, refusal };
+};

@@ -1,0 +1,227 @@
+import {
+  Alert,
+  AlertActionCloseButton,
+  Bullseye,
+  Button,
+  Content,
+  EmptyState,
+  EmptyStateActions,
+  EmptyStateBody,
+  EmptyStateFooter,
+  Modal,
+  ModalBody,
+  ModalFooter,
+  ModalHeader,
+  PageSection,
+  Spinner,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
+import CubesIcon from '@patternfly/react-icons/dist/esm/icons/cubes-icon';
+import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
+import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
+import { useEffect, useState, type DragEvent } from 'react';
+import { sentenceOf } from '../shell/request';
+import { useAnswer, type Asked } from '../shell/useAnswer';
+import { listOsImages, removeOsImage, verifyOsImage, type OsImage } from './api';
+import { isMoving } from './describe';
+import { nameOf, OsImageTable } from './OsImageTable';
+import { UploadDialog } from './UploadDialog';
+import { UploadList } from './UploadList';
+import { useUploadViews } from './UploadsProvider';
+
+const often = 1_000;
+const seldom = 5_000;
+const wait = (images: OsImage[] | undefined) => (isMoving(images) ? often : seldom);
+
+/** The page of the base ISOs: what is there, and how to bring another one. */
+export const OsImagesPage = () => {
+  const asked = useAnswer(listOsImages, wait);
+  const [dialog, setDialog] = useState<{ dropped?: File | undefined }>();
+  useListAfterUploads(asked.askAgain);
+  useEffect(() => {
+    document.title = 'OS images · Landfall';
+  }, []);
+  const upload = () => {
+    setDialog({});
+  };
+  return (
+    <div
+      className="landfall-drop"
+      onDragOver={(event) => {
+        event.preventDefault();
+      }}
+      onDrop={(event: DragEvent) => {
+        event.preventDefault();
+        if (!dialog && event.dataTransfer.files.length > 0) {
+          setDialog({ dropped: event.dataTransfer.files[0] });
+        }
+      }}
+    >
+      <PageSection hasBodyWrapper={false}>
+        <Content component="h1">OS images</Content>
+        <Content component="p">
+          Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. What hosts boot from is made of
+          them.
+        </Content>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        <Stack hasGutter>
+          {asked.answer && asked.answer.length > 0 && (
+            <StackItem>
+              <Button icon={<UploadIcon />} onClick={upload}>
+                Upload an ISO
+              </Button>
+            </StackItem>
+          )}
+          <StackItem>
+            <UploadList />
+          </StackItem>
+          <StackItem isFilled>
+            <List asked={asked} onUpload={upload} />
+          </StackItem>
+        </Stack>
+      </PageSection>
+      {dialog && (
+        <UploadDialog
+          dropped={dialog.dropped}
+          onClose={() => {
+            setDialog(undefined);
+          }}
+        />
+      )}
+    </div>
+  );
+};
+
+export default OsImagesPage;
+
+/** Asks for the list as soon as an upload is over. */
+const useListAfterUploads = (askAgain: () => void) => {
+  const done = useUploadViews().filter(({ state }) => state === 'done').length;
+  useEffect(() => {
+    if (done > 0) {
+      askAgain();
+    }
+  }, [done, askAgain]);
+};
+
+const List = ({ asked: { answer, error, askAgain }, onUpload }: { asked: Asked<OsImage[]>; onUpload: () => void }) => {
+  const [failure, setFailure] = useState('');
+  const [removing, setRemoving] = useState<OsImage>();
+  const verify = async (image: OsImage) => {
+    setFailure('');
+    try {
+      await verifyOsImage(image.id);
+    } catch (thrown) {
+      setFailure(`${nameOf(image)} could not be verified. ${sentenceOf(thrown)}`);
+    }
+    askAgain();
+  };
+  if (!answer) {
+    return error ? <Unlisted error={error} onRetry={askAgain} /> : <Loading />;
+  }
+  if (answer.length === 0) {
+    return <None onUpload={onUpload} />;
+  }
+  return (
+    <>
+      {failure && (
+        <Alert
+          isInline
+          variant="danger"
+          title={failure}
+          actionClose={
+            <AlertActionCloseButton
+              onClose={() => {
+                setFailure('');
+              }}
+            />
+          }
+        />
+      )}
+      {error && <Alert isInline isPlain variant="warning" title={`This may be out of date. ${error.message}`} />}
+      <OsImageTable images={answer} onVerify={(image) => void verify(image)} onRemove={setRemoving} />
+      {removing && (
+        <RemoveDialog
+          image={removing}
+          onClose={() => {
+            setRemoving(undefined);
+            askAgain();
+          }}
+        />
+      )}
+    </>
+  );
+};
+
+const Loading = () => (
+  <Bullseye>
+    <Spinner aria-label="Loading the OS images" />
+  </Bullseye>
+);
+
+const Unlisted = ({ error, onRetry }: { error: Error; onRetry: () => void }) => (
+  <EmptyState
+    status="danger"
+    icon={ExclamationCircleIcon}
+    titleText="The OS images can't be listed"
+    headingLevel="h2"
+    data-testid="os-images-error"
+  >
+    <EmptyStateBody>{error.message}</EmptyStateBody>
+    <EmptyStateFooter>
+      <EmptyStateActions>
+        <Button onClick={onRetry}>Try again</Button>
+      </EmptyStateActions>
+    </EmptyStateFooter>
+  </EmptyState>
+);
+
+const None = ({ onUpload }: { onUpload: () => void }) => (
+  <EmptyState icon={CubesIcon} titleText="No OS image yet" headingLevel="h2" data-testid="os-images-empty">
+    <EmptyStateBody>
+      Hosts boot from images that are made of a live ISO of RHEL CoreOS. Upload one, drop it here, or name it in the
+      appliance&apos;s configuration.
+    </EmptyStateBody>
+    <EmptyStateFooter>
+      <EmptyStateActions>
+        <Button icon={<UploadIcon />} onClick={onUpload}>
+          Upload an ISO
+        </Button>
+      </EmptyStateActions>
+    </EmptyStateFooter>
+  </EmptyState>
+);
+
+const RemoveDialog = ({ image, onClose }: { image: OsImage; onClose: () => void }) => {
+  const [isRemoving, setRemoving] = useState(false);
+  const [refusal, setRefusal] = useState('');
+  const remove = async () => {
+    setRemoving(true);
+    try {
+      await removeOsImage(image.id);
+      onClose();
+    } catch (error) {
+      setRefusal(sentenceOf(error));
+      setRemoving(false);
+    }
+  };
+  return (
+    <Modal isOpen onClose={onClose} variant="small" aria-label="Remove the OS image">
+      <ModalHeader title={`Remove ${nameOf(image)}?`} titleIconVariant="warning" />
+      <ModalBody>
+        <p>The file is deleted from the appliance. No image can be made of it any more.</p>
+        {refusal && <Alert isInline variant="danger" title={refusal} />}
+      </ModalBody>
+      <ModalFooter>
+        <Button variant="danger" isLoading={isRemoving} isDisabled={isRemoving} onClick={() => void remove()}>
+          Remove
+        </Button>
+        <Button variant="link" onClick={onClose}>
+          Cancel
+        </Button>
+      </ModalFooter>
+    </Modal>
+  );
+};

@@ -1,0 +1,41 @@
+import { createContext, useContext, useState, useSyncExternalStore, type ReactNode } from 'react';
+import { transport } from './api';
+import type { UploadView } from './upload';
+import { Uploads } from './uploads';
+
+const UploadsContext = createContext<Uploads | undefined>(undefined);
+
+/** Holds the uploads, so that they go on while the person looks at other pages. */
+export const UploadsProvider = ({ children }: { children: ReactNode }) => {
+  const [uploads] = useState(
+    () =>
+      new Uploads({
+        transport,
+        memory: localStorage,
+        now: () => performance.now(),
+        wait: (milliseconds, signal) =>
+          new Promise((over) => {
+            const timer = setTimeout(over, milliseconds);
+            signal.addEventListener('abort', () => {
+              clearTimeout(timer);
+              over();
+            });
+          }),
+      }),
+  );
+  return <UploadsContext.Provider value={uploads}>{children}</UploadsContext.Provider>;
+};
+
+export const useUploads = (): Uploads => {
+  const uploads = useContext(UploadsContext);
+  if (!uploads) {
+    throw new Error('useUploads is called outside of UploadsProvider.');
+  }
+  return uploads;
+};
+
+/** What there is to show of the uploads, up to date. */
+export const useUploadViews = (): readonly UploadView[] => {
+  const uploads = useUploads();
+  return useSyncExternalStore(uploads.watch, uploads.views);
+};

@@ -1,0 +1,82 @@
+import { bytes, duration } from '../shell/quantities';
+import type { OsImage } from './api';
+import type { UploadView } from './upload';
+
+/** One line on where an upload is. */
+export const describeUpload = ({ state, sent, size, speed, message }: UploadView): string => {
+  const progress = `${bytes(sent)} of ${bytes(size)}`;
+  switch (state) {
+    case 'sending':
+      return speed > 0
+        ? `${progress}, ${bytes(speed)}/s, ${duration((size - sent) / speed)} left`
+        : progress;
+    case 'waiting':
+      return `${message} It goes on by itself; ${progress} arrived.`;
+    case 'paused':
+      return `Paused; ${progress} arrived.`;
+    case 'unfinished':
+      return message || `${progress} arrived before this page was left. Choose the same file to go on.`;
+    case 'checking':
+      return 'The appliance is looking at it.';
+    case 'failed':
+      return message;
+    case 'done':
+      return `Uploaded, ${bytes(size)}.`;
+    case 'cancelled':
+      return 'Cancelled.';
+  }
+};
+
+/** The share that all uploads together have reached, in whole percent; undefined when none is under way. */
+export const shareOf = (views: readonly UploadView[]): number | undefined => {
+  const underWay = views.filter(({ state }) => ['sending', 'waiting', 'checking'].includes(state));
+  const size = underWay.reduce((sum, view) => sum + view.size, 0);
+  const sent = underWay.reduce((sum, view) => sum + view.sent, 0);
+  return size > 0 ? Math.floor((100 * sent) / size) : undefined;
+};
+
+/** Where an image comes from, as a person says it. */
+export const describeSource = ({ source, path }: Pick<OsImage, 'source' | 'path'>): string => {
+  switch (source) {
+    case 'file':
+      return path ? `the file ${path}` : 'a file';
+    case 'url':
+      return path || 'a URL';
+    case 'import':
+      return 'uploaded or imported';
+    case 'payload':
+      return 'the release payload';
+  }
+};
+
+/** What boots the image, and how: "BIOS and UEFI, as CD and USB stick, over the network". */
+export const describeBoots = ({ boots, network_boot: network }: Pick<OsImage, 'boots' | 'network_boot'>): string => {
+  const words = (boots ?? []).map((one) => one.split(' '));
+  const firmware = unique(words.map(([first]) => first ?? ''));
+  const media = unique(words.map(([, second]) => second ?? ''))
+    .filter(Boolean)
+    .map((medium) => (medium === 'USB' ? 'USB stick' : medium));
+  const parts = [
+    firmware.join(' and '),
+    media.length > 0 ? `as ${media.join(' and ')}` : '',
+    network ? 'over the network' : '',
+  ].filter(Boolean);
+  return parts.join(', ');
+};
+
+/** Why an image can't be removed; "" if it can. */
+export const whyNotRemovable = ({ removable, source, in_use_by: users }: OsImage): string => {
+  if (removable) {
+    return '';
+  }
+  if (users > 0) {
+    return `${String(users)} ${users === 1 ? 'infra-env uses' : 'infra-envs use'} it.`;
+  }
+  return source === 'import' ? 'It is in use.' : 'It is named in the configuration file: take it out there.';
+};
+
+/** Whether the list will look different soon: it is worth asking often. */
+export const isMoving = (images: OsImage[] | undefined): boolean =>
+  images === undefined || images.some(({ state }) => state === 'downloading' || state === 'verifying' || state === 'waiting');
+
+const unique = (words: string[]): string[] => [...new Set(words)];

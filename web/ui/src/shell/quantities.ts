@@ -1,0 +1,48 @@
+const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** Bytes in the largest binary unit that leaves a whole number before the point: "1.2 GiB", "6.5 MiB", "512 bytes". */
+export const bytes = (count: number): string => {
+  let value = count;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? String(Math.round(value)) : value.toFixed(1)} ${units[unit] ?? ''}`;
+};
+
+/** Bytes with the exact count: "1.2 GiB (1,288,490,189 bytes)". */
+export const exactBytes = (count: number): string =>
+  count < 1024 ? bytes(count) : `${bytes(count)} (${count.toLocaleString('en')} bytes)`;
+
+/** A duration in its two largest units: "3 s", "4 min 10 s", "2 h 5 min", "3 d 4 h". */
+export const duration = (seconds: number): string => {
+  const whole = Math.max(0, Math.round(seconds));
+  const parts: [number, string][] = [
+    [Math.floor(whole / 86_400), 'd'],
+    [Math.floor((whole % 86_400) / 3_600), 'h'],
+    [Math.floor((whole % 3_600) / 60), 'min'],
+    [whole % 60, 's'],
+  ];
+  const first = parts.findIndex(([count]) => count > 0);
+  if (first < 0) {
+    return '0 s';
+  }
+  return parts
+    .slice(first, first + 2)
+    .filter(([count]) => count > 0)
+    .map(([count, unit]) => `${String(count)} ${unit}`)
+    .join(' ');
+};
+
+const moments = new Intl.DateTimeFormat('default', { dateStyle: 'medium', timeStyle: 'short' });
+
+/** A moment on this browser's clock and in its language; "" of what is no moment. */
+export const moment = (time: string): string => {
+  const at = new Date(time);
+  return Number.isNaN(at.getTime()) ? '' : moments.format(at);
+};
+
+/** The share of a whole in percent, 0 of a whole that is not known. */
+export const percentOf = (part: number, whole: number): number =>
+  whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;

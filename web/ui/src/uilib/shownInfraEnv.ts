@@ -1,0 +1,30 @@
+import { InfraEnvsService } from '@openshift-assisted/ui-lib/ocm';
+import { useCallback } from 'react';
+import { CpuArchitecture } from 'ui-lib/common/types/cpuArchitecture';
+import { shownPage } from '../live/page';
+import { useAnswer, type Asked } from '../shell/useAnswer';
+
+/** Asks something of the infra-env of the cluster that the page shows; see `useAnswer`. */
+export const useShownInfraEnv = <T>(
+  ask: (infraEnvId: string, signal: AbortSignal) => Promise<T>,
+  wait: (answer: T | undefined) => number | undefined,
+): Asked<T> => {
+  const askOfShown = useCallback(
+    async (signal: AbortSignal) => {
+      const page = shownPage(window.location.pathname);
+      if (page.name !== 'cluster') {
+        throw new Error('The page shows no cluster.');
+      }
+      const id = await InfraEnvsService.getInfraEnvId(
+        page.clusterId,
+        CpuArchitecture.USE_DAY1_ARCHITECTURE,
+      );
+      if (typeof id !== 'string') {
+        throw id;
+      }
+      return ask(id, signal);
+    },
+    [ask],
+  );
+  return useAnswer(askOfShown, wait);
+};

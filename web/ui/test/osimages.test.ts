@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import type { OsImage } from '../src/osimages/api';
+import { describeBoots, describeSource, describeUpload, isMoving, shareOf, whyNotRemovable } from '../src/osimages/describe';
+import type { UploadState, UploadView } from '../src/osimages/upload';
+import { isCoreOS, isDigest, readVolumeId } from '../src/osimages/volume';
+
+const view = (state: UploadState, more: Partial<UploadView> = {}): UploadView => ({
+  key: 'key',
+  name: 'live.iso',
+  size: 1024 ** 3,
+  sent: 256 * 1024 ** 2,
+  speed: 0,
+  message: '',
+  state,
+  ...more,
+});
+
+describe('describeUpload', () => {
+  it.each<[UploadState, Partial<UploadView>, string]>([
+    ['sending', {}, '256.0 MiB of 1.0 GiB'],
+    ['sending', { speed: 64 * 1024 ** 2 }, '256.0 MiB of 1.0 GiB, 64.0 MiB/s, 12 s left'],
+    ['waiting', { message: 'The appliance does not answer.' }, 'The appliance does not answer. It goes on by itself; 256.0 MiB of 1.0 GiB arrived.'],
+    ['paused', {}, 'Paused; 256.0 MiB of 1.0 GiB arrived.'],
+    ['unfinished', {}, '256.0 MiB of 1.0 GiB arrived before this page was left. Choose the same file to go on.'],
+    ['unfinished', { message: 'b.iso is another file.' }, 'b.iso is another file.'],
+    ['checking', {}, 'The appliance is looking at it.'],
+    ['failed', { message: 'It is no ISO.' }, 'It is no ISO.'],
+    ['done', {}, 'Uploaded, 1.0 GiB.'],
+  ])('says of one that is %s (%j): %s', (state, more, sentence) => {
+    expect(describeUpload(view(state, more))).toBe(sentence);
+  });
+});
+
+describe('shareOf', () => {
+  it('is that of all that are under way together', () => {
+    expect(shareOf([view('sending'), view('waiting', { sent: 1024 ** 3 }), view('paused')])).toBe(62);
+    expect(shareOf([view('paused'), view('done')])).toBeUndefined();
+  });
+});
+
+describe('describeBoots', () => {
+  it('says firmware, media and the network', () => {
+    expect(describeBoots({ boots: ['BIOS CD', 'BIOS USB', 'UEFI CD', 'UEFI USB'], network_boot: true })).toBe(
+      'BIOS and UEFI, as CD and USB stick, over the network',
+    );
+    expect(describeBoots({ boots: ['UEFI CD'], network_boot: false })).toBe('UEFI, as CD');
+    expect(describeBoots({ boots: null, network_boot: false })).toBe('');
+  });
+});
+
+describe('describeSource', () => {
+  it.each<[OsImage['source'], string, string]>([
+    ['file', '/srv/live.iso', 'the file /srv/live.iso'],
+    ['file', '', 'a file'],
+    ['url', 'https://mirror.site.test/live.iso', 'https://mirror.site.test/live.iso'],
+    ['url', '', 'a URL'],
+    ['import', '/x', 'uploaded or imported'],
+    ['payload', '', 'the release payload'],
+  ])('says of %s %s: %s', (source, path, text) => {
+    expect(describeSource({ source, path })).toBe(text);
+  });
+});
+
+describe('whyNotRemovable', () => {
+  const image = { removable: false, source: 'import', in_use_by: 0 } as OsImage;
+  it.each<[Partial<OsImage>, RegExp]>([
+    [{ removable: true }, /^$/],
+    [{ in_use_by: 1 }, /^1 infra-env uses it\.$/],
+    [{ in_use_by: 2 }, /^2 infra-envs use it\.$/],
+    [{ source: 'file' }, /configuration file/],
+    [{}, /in use/],
+  ])('says of %j: %s', (facts, sentence) => {
+    expect(whyNotRemovable({ ...image, ...facts })).toMatch(sentence);
+  });
+});
+
+describe('isMoving', () => {
+  const of = (state: OsImage['state']) => [{ state } as OsImage];
+  it('is so as long as something is done with an image', () => {
+    expect(isMoving(undefined)).toBe(true);
+    expect(isMoving(of('verifying'))).toBe(true);
+    expect(isMoving(of('ready'))).toBe(false);
+    expect(isMoving(of('bad'))).toBe(false);
+  });
+});
+
+describe('readVolumeId', () => {
+  const iso = (magic: string, id: string) => {
+    const block = new Uint8Array(18 * 2048);
+    const write = (text: string, offset: number) => {
+      block.set(new TextEncoder().encode(text), offset);
+    };
+    write(magic, 16 * 2048);
+    write(id.padEnd(32), 16 * 2048 + 40);
+    return new Blob([block]);
+  };
+
+  it('reads the name of an ISO', async () => {
+    expect(await readVolumeId(iso('\u0001CD001\u0001', 'rhcos-9.6.20250523-0'))).toBe('rhcos-9.6.20250523-0');
+  });
+
+  it.each([
+    ['another kind of file', iso('\u007FELF', 'x')],
+    ['a descriptor of another type', iso('\u0002CD001\u0001', 'x')],
+    ['an empty file', new Blob([])],
+    ['a file that ends early', iso('\u0001CD001\u0001', 'x').slice(0, 16 * 2048 + 60)],
+  ])('finds none in %s', async (_, file) => {
+    expect(await readVolumeId(file)).toBeUndefined();
+  });
+});
+
+describe('isCoreOS', () => {
+  it.each(['rhcos-9.6.20250523-0', 'rhcos-418.94.202501221327-0', 'fedora-coreos-41.20250105.3.0', 'scos-10.0'])('knows %s', (id) => {
+    expect(isCoreOS(id)).toBe(true);
+  });
+  it('does not know others', () => {
+    expect(isCoreOS('RHEL-9-5-0-BaseOS-x86_64')).toBe(false);
+  });
+});
+
+describe('isDigest', () => {
+  it('takes 64 hexadecimal digits', () => {
+    expect(isDigest('aB'.repeat(32))).toBe(true);
+    expect(isDigest('ab'.repeat(31))).toBe(false);
+    expect(isDigest('gg'.repeat(32))).toBe(false);
+  });
+});

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { bytes, duration, exactBytes, moment, percentOf } from '../src/shell/quantities';
+
+describe('bytes', () => {
+  it.each([
+    [0, '0 bytes'],
+    [1_023, '1023 bytes'],
+    [1_024, '1.0 KiB'],
+    [6_840_320, '6.5 MiB'],
+    [1_288_490_189, '1.2 GiB'],
+    [3 * 1024 ** 5, '3072.0 TiB'],
+  ])('says %d as %s', (count, text) => {
+    expect(bytes(count)).toBe(text);
+  });
+
+  it('says the exact count too, where it is asked for', () => {
+    expect(exactBytes(1_288_490_189)).toBe('1.2 GiB (1,288,490,189 bytes)');
+    expect(exactBytes(7)).toBe('7 bytes');
+  });
+});
+
+describe('duration', () => {
+  it.each([
+    [-1, '0 s'],
+    [0.4, '0 s'],
+    [3, '3 s'],
+    [250, '4 min 10 s'],
+    [3_600, '1 h'],
+    [7_505, '2 h 5 min'],
+    [3 * 86_400 + 4 * 3_600 + 59, '3 d 4 h'],
+  ])('says %d seconds as %s', (seconds, text) => {
+    expect(duration(seconds)).toBe(text);
+  });
+});
+
+describe('moment', () => {
+  it('says nothing of what is no moment', () => {
+    expect(moment('soon')).toBe('');
+    expect(moment('2026-11-21T14:00:00Z')).toMatch(/2026/);
+  });
+});
+
+describe('percentOf', () => {
+  it('stays between none and all, and is none of an unknown whole', () => {
+    expect(percentOf(1, 4)).toBe(25);
+    expect(percentOf(9, 4)).toBe(100);
+    expect(percentOf(9, 0)).toBe(0);
+  });
+});

@@ -1,0 +1,92 @@
+import { describe, expect, it, vi } from 'vitest';
+import { ApplianceError } from '../src/shell/request';
+import type { Transport } from '../src/osimages/upload';
+import { Uploads } from '../src/osimages/uploads';
+
+const settle = () => new Promise((done) => setTimeout(done, 5));
+const file = new File(['contents'], 'live.iso', { lastModified: 1 });
+
+const surroundings = (transport: Partial<Transport> = {}, kept?: string) => {
+  const memory = new Map(kept === undefined ? [] : [['landfall-uploads', kept]]);
+  return {
+    kept: () => memory.get('landfall-uploads'),
+    transport: {
+      announce: vi.fn(() => Promise.resolve({ id: 'id-1', offset_bytes: 0 })),
+      offset: vi.fn(() => Promise.resolve(0)),
+      append: vi.fn(() => Promise.resolve()),
+      abandon: vi.fn(() => Promise.resolve()),
+      ...transport,
+    },
+    memory: {
+      getItem: (key: string) => memory.get(key) ?? null,
+      setItem: (key: string, value: string) => {
+        memory.set(key, value);
+      },
+    },
+    now: () => 0,
+    wait: () => new Promise<void>(() => undefined),
+  };
+};
+
+const unanswered = () => new Promise<never>(() => undefined);
+
+describe('the uploads of a browser', () => {
+  it('are shown until they are dismissed', async () => {
+    const uploads = new Uploads(surroundings());
+    const look = vi.fn();
+    uploads.watch(look);
+    await uploads.add(file, {});
+    await settle();
+    expect(uploads.views()).toMatchObject([{ name: 'live.iso', state: 'done' }]);
+    expect(look).toHaveBeenCalled();
+    uploads.forget(uploads.views()[0]?.key ?? '');
+    expect(uploads.views()).toEqual([]);
+  });
+
+  it('are not there when the appliance refuses them', async () => {
+    const around = surroundings({ announce: () => Promise.reject(new ApplianceError(507, 'The disk is full.')) });
+    const uploads = new Uploads(around);
+    await expect(uploads.add(file, {})).rejects.toThrow('The disk is full.');
+    expect(uploads.views()).toEqual([]);
+    expect(around.kept()).toBe('[]');
+  });
+
+  it('are remembered for after a reload, and go on when the same file is chosen in whichever way', async () => {
+    const before = surroundings({ append: unanswered });
+    await new Uploads(before).add(file, { openshift_version: '4.20' });
+    await settle();
+
+    const after = surroundings({}, before.kept());
+    const uploads = new Uploads(after);
+    expect(uploads.views()).toMatchObject([{ name: 'live.iso', state: 'unfinished' }]);
+    await uploads.add(file, {});
+    await settle();
+    expect(after.transport.announce).not.toHaveBeenCalled();
+    expect(uploads.views()).toMatchObject([{ state: 'done' }]);
+    expect(after.kept()).toBe('[]');
+  });
+
+  it('are gone once they are cancelled', async () => {
+    const around = surroundings({ append: unanswered });
+    const uploads = new Uploads(around);
+    await uploads.add(file, {});
+    await uploads.of(uploads.views()[0]?.key ?? '')?.cancel();
+    expect(around.transport.abandon).toHaveBeenCalledWith('id-1');
+    expect(uploads.views()).toEqual([]);
+    expect(around.kept()).toBe('[]');
+  });
+
+  it('can be done twice with the same file', async () => {
+    const around = surroundings();
+    const uploads = new Uploads(around);
+    await uploads.add(file, {});
+    await settle();
+    await uploads.add(file, {});
+    await settle();
+    expect(around.transport.announce).toHaveBeenCalledTimes(2);
+  });
+
+  it.each(['no JSON', '{}', '[null,{"id":7}]'])('begin with none when what was remembered is %s', (kept) => {
+    expect(new Uploads(surroundings({}, kept)).views()).toEqual([]);
+  });
+});
