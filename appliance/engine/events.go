@@ -60,15 +60,6 @@ const (
 	eventMediaDisconnected      = "host_media_disconnected"
 	eventStageTimedOut          = "host_stage_timed_out"
 	eventFinalizingTimedOut     = "finalizing_stage_timed_out"
-	eventManifestAdded          = "custom_manifest_added"
-	eventManifestChanged        = "custom_manifest_changed"
-	eventManifestDeleted        = "custom_manifest_deleted"
-	eventInstallConfigApplied   = "install_config_applied"
-	eventHostIgnitionApplied    = "host_discovery_ignition_config_applied"
-	eventInstallerArgsApplied   = "host_installer_args_applied"
-	eventValidationsIgnored     = "validations_ignored"
-	eventHostReset              = "host_installation_reset"
-	eventHostInstall            = "host_installation_started"
 )
 
 // emit writes an event within the change and a line of the log after it.

@@ -411,27 +411,6 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 	return nil
 }
 
-// SetInstallerArgs replaces the arguments that coreos-installer gets on a host, a JSON list.
-func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string, args []string) (*models.Host, error) {
-	text, err := json.Marshal(args)
-	if err != nil {
-		return nil, err
-	}
-	err = e.update(ctx, func(c *change) error {
-		h, err := c.hostIn(infraEnvID, hostID)
-		if err != nil {
-			return err
-		}
-		h.API.InstallerArgs = string(text)
-		c.saveHost(h)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
-}
-
 // BindHost gives a host of an infra-env that belongs to no cluster to a cluster.
 func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string) (*models.Host, error) {
 	err := e.update(ctx, func(c *change) error {
@@ -439,12 +418,22 @@ func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID str
 		if err != nil {
 			return err
 		}
+		if h.API.ClusterID != nil {
+			return conflict("Host %s already belongs to cluster %s; unbind it first.", c.hostName(h), h.API.ClusterID)
+		}
 		cluster, err := c.cluster(clusterID)
+		if KindOf(err) == NotFound {
+			return invalid("There is no cluster %s that host %s could be given to.", clusterID, c.hostName(h))
+		}
 		if err != nil {
 			return err
 		}
-		if h.API.ClusterID != nil {
-			return conflict("Host %s already belongs to cluster %s; unbind it first.", c.hostName(h), h.API.ClusterID)
+		env, err := c.infraEnv(infraEnvID)
+		if err != nil {
+			return err
+		}
+		if arch := cluster.API.CPUArchitecture; arch != "" && arch != "multi" && arch != env.API.CPUArchitecture {
+			return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name, env.API.CPUArchitecture, cluster.API.Name, arch)
 		}
 		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *cluster.API.Status) {
 			return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)

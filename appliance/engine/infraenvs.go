@@ -70,7 +70,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 			return nil, err
 		}
 		version, arch = orText(version, cluster.API.OpenshiftVersion), orText(arch, cluster.API.CPUArchitecture)
-		if arch != cluster.API.CPUArchitecture {
+		if cluster.API.CPUArchitecture != "" && arch != cluster.API.CPUArchitecture {
 			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", arch, cluster.API.Name, cluster.API.CPUArchitecture)
 		}
 	}

@@ -576,7 +576,8 @@ func (e *Engine) InstallConfig(id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(plan.installConfig()), nil
+	text, err := plan.overriddenInstallConfig()
+	return string(text), err
 }
 
 // Preflight returns what a cluster's hosts need, by role.

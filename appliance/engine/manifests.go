@@ -28,6 +28,12 @@ import (
 // manifestFolder is where a cluster's additional manifests lie among its files.
 const manifestFolder = "manifests/"
 
+const (
+	eventManifestAdded   = "custom_manifest_added"
+	eventManifestChanged = "custom_manifest_changed"
+	eventManifestDeleted = "custom_manifest_deleted"
+)
+
 // Manifest names one manifest and, when it is to be written, holds its content.
 type Manifest struct {
 	Folder  string // manifests or openshift; empty is manifests

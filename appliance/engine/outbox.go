@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/openshift/assisted-service/models"
+	"github.com/go-openapi/swag"
 
 	"landfall/store"
 )
@@ -33,6 +33,9 @@ const (
 
 // relay writes the outbox entry that a cluster's state calls for, when it differs from the one there is.
 func (c *change) relay(row *clusterRecord) error {
+	if swag.BoolValue(row.API.Imported) || *row.API.Kind == kindDisconnected {
+		return nil // whoever installed the cluster told AMS of it
+	}
 	id := row.API.ID.String()
 	held, err := outboxRows.Get(c.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -45,7 +48,7 @@ func (c *change) relay(row *clusterRecord) error {
 		DisplayName: row.API.Name, ExternalClusterID: row.API.OpenshiftClusterID.String(),
 		ConsoleURL: consoleURLIfUp(row), Kind: *row.API.Kind,
 	}
-	if *row.API.Status == models.ClusterStatusInstalled {
+	if *row.API.Status == clusterInstalled || *row.API.Status == clusterAddingHosts {
 		wanted.Phase, wanted.MustExist = phaseActive, true
 	}
 	return c.putOutbox(id, held, wanted)

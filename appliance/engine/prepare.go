@@ -186,7 +186,11 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	if err != nil {
 		return err
 	}
-	generated, err := e.Releases.Generate(ctx, installer, plan.request(images))
+	request, err := plan.request(images)
+	if err != nil {
+		return err
+	}
+	generated, err := e.Releases.Generate(ctx, installer, request)
 	if err != nil {
 		return err
 	}
@@ -315,15 +319,16 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 
 func (p *plan) singleNode() bool { return p.row.API.ControlPlaneCount == 1 }
 
-func (p *plan) request(images *releaseRecord) release.GenerateRequest {
+func (p *plan) request(images *releaseRecord) (release.GenerateRequest, error) {
 	manifests := maps.Clone(p.manifests)
 	for name, content := range p.systemManifests() {
 		manifests[name] = content
 	}
+	config, err := p.overriddenInstallConfig()
 	return release.GenerateRequest{
-		ReleaseImage: images.Image, InstallConfig: p.installConfig(), Manifests: manifests, SingleNode: p.singleNode(),
+		ReleaseImage: images.Image, InstallConfig: config, Manifests: manifests, SingleNode: p.singleNode(),
 		BootstrapIP: bootstrapAddress(p.hosts, &p.row.API), Invoker: "landfall",
-	}
+	}, err
 }
 
 // files returns what is kept of an installer's run: its files, with the ignition configs edited and one more for each

@@ -27,9 +27,13 @@ func (s *Service) Handlers() Handlers {
 		"v2ListClusters":                      s.listClusters,
 		"v2RegisterCluster":                   s.registerCluster,
 		"V2GetClusterDefaultConfig":           s.defaultConfig,
+		"v2RegisterDisconnectedCluster":       s.registerDisconnectedCluster,
+		"v2ImportCluster":                     s.importCluster,
 		"v2GetCluster":                        s.getCluster,
 		"V2UpdateCluster":                     s.updateCluster,
 		"v2DeregisterCluster":                 s.deregisterCluster,
+		"TransformClusterToAddingHosts":       s.allowAddHosts,
+		"TransformClusterToDay2":              s.allowAddHosts,
 		"V2CancelInstallation":                s.cancelInstallation,
 		"v2CompleteInstallation":              s.completeInstallation,
 		"v2InstallCluster":                    s.installCluster,
@@ -40,7 +44,10 @@ func (s *Service) Handlers() Handlers {
 		"V2DownloadClusterFiles":              s.downloadFile,
 		"V2GetPresignedForClusterFiles":       s.presignedFile,
 		"ListClusterHosts":                    s.listClusterHosts,
+		"v2GetIgnoredValidations":             s.ignoredValidations,
+		"v2SetIgnoredValidations":             s.ignoreValidations,
 		"v2GetClusterInstallConfig":           s.installConfig,
+		"v2UpdateClusterInstallConfig":        s.updateInstallConfig,
 		"V2DownloadClusterLogs":               s.downloadLogs,
 		"V2UploadLogs":                        s.uploadLogs,
 		"v2UpdateClusterLogsProgress":         s.clusterLogsProgress,
@@ -74,7 +81,12 @@ func (s *Service) Handlers() Handlers {
 		"v2UpdateHost":                        s.updateHost,
 		"v2DeregisterHost":                    s.deregisterHost,
 		"BindHost":                            s.bindHost,
+		"v2InstallHost":                       s.installHost,
+		"v2ResetHost":                         s.resetHost,
+		"v2ResetHostValidation":               s.resetHostValidation,
 		"UnbindHost":                          s.unbindHost,
+		"v2GetHostIgnition":                   s.hostIgnition,
+		"v2UpdateHostIgnition":                s.updateHostIgnition,
 		"v2UpdateHostInstallerArgs":           s.updateInstallerArgs,
 		"v2GetNextSteps":                      s.nextSteps,
 		"v2PostStepReply":                     s.stepReply,
@@ -148,4 +160,20 @@ func done(c echo.Context, err error) error {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
+}
+
+// created answers 201 without a body, or hands the error on.
+func created(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusCreated)
+}
+
+// fine answers 200 without a body, or hands the error on.
+func fine(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusOK)
 }

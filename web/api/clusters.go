@@ -94,11 +94,6 @@ func (s *Service) listClusterHosts(c echo.Context) error {
 	return c.JSON(http.StatusOK, hosts)
 }
 
-func (s *Service) installConfig(c echo.Context) error {
-	text, err := s.Engine.InstallConfig(clusterID(c))
-	return answer(c, http.StatusOK, text, err)
-}
-
 func (s *Service) listOperators(c echo.Context) error {
 	cluster, err := s.Engine.Cluster(clusterID(c))
 	if err != nil {

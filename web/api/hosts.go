@@ -70,15 +70,6 @@ func (s *Service) unbindHost(c echo.Context) error {
 	return answer(c, http.StatusOK, host, err)
 }
 
-func (s *Service) updateInstallerArgs(c echo.Context) error {
-	params, err := decode[models.InstallerArgsParams](c)
-	if err != nil {
-		return err
-	}
-	host, err := s.Engine.SetInstallerArgs(c.Request().Context(), infraEnvID(c), hostID(c), params.Args)
-	return answer(c, http.StatusCreated, host, err)
-}
-
 // nextSteps answers a poll. It is the request that the appliance gets most often: the answer comes from memory.
 func (s *Service) nextSteps(c echo.Context) error {
 	poll := engine.Poll{InfraEnvID: infraEnvID(c), HostID: hostID(c)}

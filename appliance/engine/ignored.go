@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/validation"
+)
+
+const eventValidationsIgnored = "validations_ignored"
+
+// IgnoredValidations returns which validations a cluster and its hosts are installed in spite of, each a JSON list of ids.
+func (e *Engine) IgnoredValidations(id string) (*models.IgnoredValidations, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return nil, err
+	}
+	return shownIgnored(row), nil
+}
+
+func shownIgnored(row *clusterRecord) *models.IgnoredValidations {
+	return &models.IgnoredValidations{ClusterValidationIds: row.API.IgnoredClusterValidations, HostValidationIds: row.API.IgnoredHostValidations}
+}
+
+// IgnoreValidations replaces which validations a cluster and its hosts are installed in spite of: for each a JSON list of ids,
+// the list ["all"], or "" for none. Ids that are not known and those that no installation can do without are refused with
+// kind Invalid, and so is a cluster whose installation has begun.
+func (e *Engine) IgnoreValidations(ctx context.Context, id string, wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
+	var shown *models.IgnoredValidations
+	err := e.update(ctx, func(c *change) error {
+		row, err := c.cluster(id)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
+			return invalid("Cluster %s is %s; validations can be ignored before its installation only.", row.API.Name, *row.API.Status)
+		}
+		if err := checkIgnored("cluster", wanted.ClusterValidationIds, isClusterValidation, validation.NeverIgnoredForClusters()); err != nil {
+			return err
+		}
+		if err := checkIgnored("host", wanted.HostValidationIds, isHostValidation, validation.NeverIgnoredForHosts()); err != nil {
+			return err
+		}
+		row.API.IgnoredClusterValidations, row.API.IgnoredHostValidations = wanted.ClusterValidationIds, wanted.HostValidationIds
+		c.saveCluster(row)
+		c.settleCluster(id)
+		shown = shownIgnored(row)
+		some := ignoresSome(wanted.ClusterValidationIds) || ignoresSome(wanted.HostValidationIds)
+		message := "Cluster %s: no validation is ignored."
+		if some {
+			message = "Cluster %s: some or all validations are ignored at the wish of a person."
+		}
+		return errors.Join(
+			c.setUsage(row, usageIgnored, some),
+			c.clusterEvent(row, eventValidationsIgnored, models.EventSeverityInfo, message, row.API.Name),
+		)
+	})
+	return shown, err
+}
+
+func ignoresSome(list string) bool { return strings.Trim(list, "[] \n\t") != "" }
+
+// checkIgnored refuses a list of validations to ignore that is none or names what can't be ignored.
+func checkIgnored(of, list string, known func(string) bool, never []validation.ID) error {
+	if list == "" {
+		return nil
+	}
+	var ids []string
+	if err := json.Unmarshal([]byte(list), &ids); err != nil {
+		return invalid("The %s validations to ignore are no JSON list of ids, such as [\"ntp-synced\"].", of)
+	}
+	var problems []string
+	for _, id := range ids {
+		switch {
+		case strings.EqualFold(id, string(validation.All)):
+			return nil
+		case slices.Contains(never, validation.ID(id)):
+			problems = append(problems, fmt.Sprintf("%q can't be ignored", id))
+		case !known(id):
+			problems = append(problems, fmt.Sprintf("%q is no %s validation", id, of))
+		}
+	}
+	if len(problems) > 0 {
+		return invalid("These %s validations can't be used: %s.", of, strings.Join(problems, ", "))
+	}
+	return nil
+}
+
+// isHostValidation tells whether a host has a validation by that id. The models of the API are older than some operators.
+func isHostValidation(id string) bool {
+	return models.HostValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
+}
+
+func isClusterValidation(id string) bool {
+	return models.ClusterValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
+}
+
+func isLaterOperator(id string) bool {
+	return slices.Contains([]validation.ID{validation.OperatorID("loki"), validation.OperatorID("openshift-logging")}, validation.ID(id))
+}
+
+// ResetHostValidation forgets what a host found out for one of the two validations that are checked once: the speed of its
+// installation disk and the images that it can pull. It is checked again when the installation is prepared next.
+func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id string) error {
+	return e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		if h.API.ClusterID == nil {
+			return conflict("Host %s belongs to no cluster; its validations can't be reset.", c.hostName(h))
+		}
+		key := hostKey(h)
+		switch validation.ID(id) {
+		case validation.SufficientInstallationDiskSpeed:
+			h.DiskOK, h.DiskError = false, ""
+			err = c.clearReport(key, partDisks, func(f *inventory.Facts) { f.Disks = nil })
+		case validation.ContainerImagesAvailable:
+			h.ImagesOK, h.ImagesError = false, ""
+			err = c.clearReport(key, partImages, func(f *inventory.Facts) { f.Images = nil })
+		default:
+			return invalid("The validation %q can't be reset; %s and %s can.", id, validation.SufficientInstallationDiskSpeed, validation.ContainerImagesAvailable)
+		}
+		c.saveHost(h)
+		c.settleLater(h)
+		return err
+	})
+}
