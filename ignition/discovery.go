@@ -147,12 +147,9 @@ func Discovery(c DiscoveryConfig) ([]byte, error) {
 		{Name: "multipathd.service", Enabled: util.BoolToPtr(true)},
 	}
 	if len(c.StaticNetwork) > 0 {
-		files, err := staticNetworkFiles(c.StaticNetwork, c.OpenshiftVersion)
-		if err != nil {
+		if err := staticNetwork(&config, c.StaticNetwork, c.OpenshiftVersion); err != nil {
 			return nil, fmt.Errorf("static network: %w", err)
 		}
-		config.Storage.Files = append(config.Storage.Files, files...)
-		config.Systemd.Units = append(config.Systemd.Units, enabledUnit(staticNetworkUnit, staticNetworkService))
 	}
 	raw, err := json.Marshal(config)
 	if err != nil {

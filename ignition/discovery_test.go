@@ -211,6 +211,15 @@ func TestReadDiscoveryRefuses(t *testing.T) {
 	}
 }
 
+func TestTheEditionIsThatOfTheProgram(t *testing.T) {
+	one, err := Edition()
+	require.NoError(t, err)
+	require.Len(t, one, 64)
+	two, err := Edition()
+	require.NoError(t, err)
+	require.Equal(t, one, two)
+}
+
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -3,6 +3,7 @@ package ignition
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -18,18 +19,42 @@ var edition = sync.OnceValues(func() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("make a sample discovery config: %w", err)
 		}
+		files, err := InitrdFiles(config)
+		if err != nil && !errors.As(err, new(*InitrdNetworkError)) {
+			return "", fmt.Errorf("make sample files: %w", err)
+		}
 		sum.Write(text)
+		for _, f := range files {
+			fmt.Fprintf(sum, "%s %o %q\n", f.Path, f.Mode, f.Data)
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 })
 
+// samples take every way that a static network can go.
 func samples() []DiscoveryConfig {
 	const pem = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n"
-	return []DiscoveryConfig{{
+	config := DiscoveryConfig{
 		InfraEnvID: "sample", ServiceURL: "https://appliance.example:8090", AgentImage: "registry.example/agent:sample",
 		PullSecretToken: "token", PullSecret: "{}", ServiceCA: []byte(pem), TrustBundle: []byte(pem),
 		RegistriesConf: []byte("unqualified-search-registries = []\n"), PolicyJSON: []byte("{}"),
 		Proxy:   Proxy{HTTP: "http://proxy.example:3128", HTTPS: "http://proxy.example:3128", No: ".example"},
 		SSHKeys: []string{"ssh-ed25519 AAAA sample"}, NTPSources: []string{"ntp.example"},
-	}}
+	}
+	const (
+		card = `interfaces:
+- {name: eth0, mtu: 9000, ipv4: {enabled: true, address: [{ip: 192.0.2.2, prefix-length: 24}]}, ipv6: {enabled: true, dhcp: true}}
+- {name: eth0.5, type: vlan, vlan: {base-iface: eth0, id: 5}}
+routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}
+dns-resolver: {config: {server: [192.0.2.1], search: [example]}}
+`
+		bond   = "interfaces:\n- {name: bond0, type: bond, link-aggregation: {mode: active-backup, port: [eth0]}}\n"
+		bridge = "interfaces:\n- {name: eth0}\n- {name: br0, type: linux-bridge, bridge: {port: [{name: eth0}]}}\n"
+	)
+	all := []DiscoveryConfig{config}
+	for _, network := range []string{card, bond, bridge} {
+		config.StaticNetwork = []HostNetwork{{network, []NetworkInterface{{MAC: "02:00:00:00:00:01", Name: "eth0"}}}}
+		all = append(all, config)
+	}
+	return all
 }

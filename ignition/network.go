@@ -28,25 +28,54 @@ type NetworkInterface struct {
 }
 
 const (
-	staticNetworkUnit = "static-network.service"
-	staticNetworkDir  = "/etc/assisted/network"
+	staticNetworkUnit   = "static-network.service"
+	staticNetworkPath   = "/usr/local/bin/static-network"
+	staticNetworkDir    = "/etc/assisted/network"
+	systemConnections   = "/etc/NetworkManager/system-connections/"
+	firstbootNetwork    = "etc/coreos-firstboot-network/" // coreos-copy-firstboot-network.service of CoreOS takes files from there
+	initrdUnits         = "etc/systemd/system/"
+	livePXERootfsDropIn = initrdUnits + "coreos-livepxe-rootfs.service.d/10-proxy.conf"
 )
 
+// The script that finds the settings of the machine it runs on, and the units that start it: once for settings as
+// keyfiles, before NetworkManager, once for those that nmstate applies, after it, and once for the initial RAM file system.
 var (
-	//go:embed live/static-network.service
-	staticNetworkService string
 	//go:embed live/static-network
 	staticNetworkScript string
+	//go:embed live/static-network.service
+	nmstateService string
+	//go:embed live/static-network-keyfiles.service
+	keyfilesService string
+	//go:embed live/static-network-initrd.service
+	initrdService string
 )
 
-// staticNetworkFiles writes, for each machine, its nmstate policy and the table of its MAC addresses, beside the script
-// that picks the right one on the host. Live systems from 4.18 on have the nmstate service that applies policies.
-func staticNetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]types.File, error) {
-	if older(openshiftVersion, 4, 18) {
-		return nil, fmt.Errorf("OpenShift %s needs NetworkManager keyfiles, which are not supported yet; "+
-			"use DHCP or OpenShift 4.18 or newer", openshiftVersion)
-	}
-	files := []types.File{newFile("/usr/local/bin/static-network", 0o755, []byte(staticNetworkScript))}
+// way is how a live system gets the settings of the machine that it runs on.
+type way int
+
+const (
+	byMAC     way = iota + 1 // keyfiles where NetworkManager looks, inert on all machines but their own
+	byScript                 // keyfiles in a directory per machine, which a script chooses from
+	byNmstate                // nmstate policies, likewise, for what keyfiles can't say
+)
+
+// networkPlan is the settings of all machines of an infra-env in the way that is simplest for all of them.
+type networkPlan struct {
+	way    way
+	beyond string // why it is not keyfiles
+	hosts  []plannedHost
+}
+
+type plannedHost struct {
+	HostNetwork
+	cards []NetworkInterface
+	state *hostState
+}
+
+// planNetwork checks the descriptions and chooses the way. Live systems from 4.18 on have the nmstate service that applies
+// policies; older ones get no further than keyfiles.
+func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, error) {
+	plan := &networkPlan{way: byMAC}
 	owner := map[string]int{}
 	for i, host := range hosts {
 		cards, err := host.cards()
@@ -59,15 +88,154 @@ func staticNetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]types.F
 			}
 			owner[c.MAC] = i
 		}
-		policy, err := nmPolicy(host.YAML, cards)
+		state, err := parseState(host.YAML, cards)
 		if err != nil {
 			return nil, fmt.Errorf("host %d: %w", i, err)
 		}
+		_, err = state.keyfiles("", cards)
+		switch {
+		case err != nil && older(openshiftVersion, 4, 18):
+			return nil, fmt.Errorf("host %d: %w, which are all that OpenShift %s has; leave it out, or use 4.18 or newer", i, err, openshiftVersion)
+		case err != nil && plan.way != byNmstate:
+			plan.way, plan.beyond = byNmstate, fmt.Sprintf("host %d: %v", i, err)
+		case err == nil && plan.way == byMAC && !state.byMAC():
+			plan.way = byScript
+		}
+		plan.hosts = append(plan.hosts, plannedHost{host, cards, state})
+	}
+	return plan, nil
+}
+
+// hostFiles are the directories that the script chooses from.
+func (p *networkPlan) hostFiles(policies bool) ([]File, error) {
+	var files []File
+	for i, host := range p.hosts {
 		dir := fmt.Sprintf("%s/host%d/", staticNetworkDir, i)
-		files = append(files, newFile(dir+"mac_interface.ini", 0o600, macTable(cards)),
-			newFile(fmt.Sprintf("%symlFile%d.yml", dir, i), 0o600, policy))
+		files = append(files, File{Path: dir + "mac_interface.ini", Mode: 0o600, Data: macTable(host.cards)})
+		if policies {
+			policy, err := nmPolicy(host.YAML, host.cards)
+			if err != nil {
+				return nil, fmt.Errorf("host %d: %w", i, err)
+			}
+			files = append(files, File{Path: fmt.Sprintf("%symlFile%d.yml", dir, i), Mode: 0o600, Data: policy})
+			continue
+		}
+		connections, err := host.state.keyfiles("", host.cards)
+		if err != nil {
+			return nil, fmt.Errorf("host %d: %w", i, err)
+		}
+		for _, f := range connections {
+			f.Path = dir + f.Path
+			files = append(files, f)
+		}
 	}
 	return files, nil
+}
+
+// connections are the keyfiles of all machines, named apart.
+func (p *networkPlan) connections(dir string) ([]File, error) {
+	var files []File
+	for i, host := range p.hosts {
+		connections, err := host.state.keyfiles(fmt.Sprintf("host%d-", i), host.cards)
+		if err != nil {
+			return nil, fmt.Errorf("host %d: %w", i, err)
+		}
+		for _, f := range connections {
+			f.Path = dir + f.Path
+			files = append(files, f)
+		}
+	}
+	return files, nil
+}
+
+// staticNetwork adds the settings of machines that do without DHCP to the config of the live system.
+func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion string) error {
+	plan, err := planNetwork(hosts, openshiftVersion)
+	if err != nil {
+		return err
+	}
+	files := []File{{Path: staticNetworkPath, Mode: 0o755, Data: []byte(staticNetworkScript)}}
+	var more []File
+	switch plan.way {
+	case byMAC:
+		files = nil
+		more, err = plan.connections(systemConnections)
+	case byScript:
+		config.Systemd.Units = append(config.Systemd.Units, enabledUnit(staticNetworkUnit, keyfilesService))
+		more, err = plan.hostFiles(false)
+	case byNmstate:
+		config.Systemd.Units = append(config.Systemd.Units, enabledUnit(staticNetworkUnit, nmstateService))
+		more, err = plan.hostFiles(true)
+	}
+	for _, f := range append(files, more...) {
+		config.Storage.Files = append(config.Storage.Files, newFile(f.Path, f.Mode, f.Data))
+	}
+	return err
+}
+
+// InitrdNetworkError says that a machine's static network can't be set up in the initial RAM file system, where minimal
+// images need it to fetch the rest of the system: there is no nmstate there.
+type InitrdNetworkError struct {
+	Problem string // which field of which host can't be said in keyfiles
+}
+
+func (e *InitrdNetworkError) Error() string {
+	return "static network: " + e.Problem + ", which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out"
+}
+
+// InitrdFiles returns the files that minimal images and network boot add to the initial RAM file system: the static
+// network and the proxy that the rest of the live system is fetched by. Their paths are relative to the root. An
+// *InitrdNetworkError comes with the files that there are without the static network.
+func InitrdFiles(c DiscoveryConfig) ([]File, error) {
+	var files []File
+	if env := c.Proxy.bypass(c.ServiceURL).environment(); len(env) > 0 {
+		var unit strings.Builder
+		unit.WriteString("[Service]\n")
+		for _, v := range env {
+			fmt.Fprintf(&unit, "Environment=%s\n", unitAssignment(v))
+		}
+		files = append(files, File{Path: livePXERootfsDropIn, Mode: 0o644, Data: []byte(unit.String())})
+	}
+	if len(c.StaticNetwork) == 0 {
+		return files, nil
+	}
+	plan, err := planNetwork(c.StaticNetwork, c.OpenshiftVersion)
+	if err != nil {
+		return nil, fmt.Errorf("static network: %w", err)
+	}
+	var network []File
+	switch plan.way {
+	case byNmstate:
+		return files, &InitrdNetworkError{plan.beyond}
+	case byMAC:
+		network, err = plan.connections(firstbootNetwork)
+	case byScript:
+		network, err = plan.hostFiles(false)
+		network = append(network,
+			File{Path: staticNetworkPath, Mode: 0o755, Data: []byte(staticNetworkScript)},
+			File{Path: initrdUnits + staticNetworkUnit, Mode: 0o644, Data: []byte(initrdService)},
+			// What a link in initrd.target.wants would say.
+			File{Path: initrdUnits + "initrd.target.d/static-network.conf", Mode: 0o644, Data: []byte("[Unit]\nWants=" + staticNetworkUnit + "\n")},
+		)
+	}
+	for i := range network {
+		network[i].Path = strings.TrimPrefix(network[i].Path, "/")
+	}
+	return append(files, network...), err
+}
+
+// NetworkFiles returns the static network of machines as the Assisted Installer lays it out: under etc/assisted/network, a
+// directory per machine with its MAC addresses and either its nmstate policy, for OpenShift 4.18 and newer, or its keyfiles.
+func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) {
+	plan, err := planNetwork(hosts, openshiftVersion)
+	if err != nil {
+		return nil, fmt.Errorf("static network: %w", err)
+	}
+	files, err := plan.hostFiles(!older(openshiftVersion, 4, 18))
+	for i := range files {
+		files[i].Path = strings.TrimPrefix(files[i].Path, "/")
+	}
+	return files, err
 }
 
 // cards returns the interfaces with their MAC addresses in upper case, checked.
@@ -137,13 +305,7 @@ func nmPolicy(state string, cards []NetworkInterface) ([]byte, error) {
 		captures[c.Name] = fmt.Sprintf("{{ capture.%s.interfaces.0.name }}", id)
 		appendField(capture, id, &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprintf("interfaces.mac-address == %q", c.MAC)})
 	}
-	used := map[string]bool{}
-	rename(desired, "", captures, used)
-	for _, c := range cards {
-		if !used[c.Name] {
-			return nil, fmt.Errorf("the network YAML has no interface %q, which %s is named", c.Name, c.MAC)
-		}
-	}
+	rename(desired, "", captures)
 	policy := &yaml.Node{Kind: yaml.MappingNode}
 	appendField(policy, "capture", capture)
 	appendField(policy, "desiredState", desired)
@@ -155,21 +317,20 @@ func nmPolicy(state string, cards []NetworkInterface) ([]byte, error) {
 }
 
 // rename replaces logical names by what was captured, in the fields of an nmstate state that hold interface names.
-func rename(n *yaml.Node, key string, captures map[string]string, used map[string]bool) {
+func rename(n *yaml.Node, key string, captures map[string]string) {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			rename(n.Content[i+1], n.Content[i].Value, captures, used)
+			rename(n.Content[i+1], n.Content[i].Value, captures)
 		}
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
-			rename(item, key, captures, used)
+			rename(item, key, captures)
 		}
 	case yaml.ScalarNode:
 		switch key {
 		case "name", "base-iface", "next-hop-interface", "port", "ports", "slaves", "controller", "iif", "copy-mac-from":
 			if to, ok := captures[n.Value]; ok {
-				used[n.Value] = true
 				n.Value, n.Tag, n.Style = to, "!!str", yaml.DoubleQuotedStyle
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 )
 
 func TestStaticNetworkRefuses(t *testing.T) {
@@ -16,13 +15,14 @@ func TestStaticNetworkRefuses(t *testing.T) {
 		return HostNetwork{YAML: yaml, Interfaces: []NetworkInterface{{MAC: mac, Name: name}}}
 	}
 	const good = "interfaces:\n- name: eth0\n"
+	const bridged = good + "- name: br0\n  type: linux-bridge\n"
 	for name, tc := range map[string]struct {
 		hosts   []HostNetwork
 		version string
 		want    string
 	}{
-		"an OpenShift without the nmstate service": {[]HostNetwork{bondedHost()}, "4.17.9",
-			"static network: OpenShift 4.17.9 needs NetworkManager keyfiles, which are not supported yet; use DHCP or OpenShift 4.18 or newer"},
+		"a bridge on an OpenShift without the nmstate service": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", bridged)}, "4.17.9",
+			"static network: host 0: interfaces[1].type linux-bridge can't be said in NetworkManager's keyfiles, which are all that OpenShift 4.17.9 has; leave it out, or use 4.18 or newer"},
 		"a host without cards":      {[]HostNetwork{{YAML: good}}, "", "host 0: no network card is named by its MAC address"},
 		"a MAC that is none":        {[]HostNetwork{eth("52:54:00", "eth0", good)}, "", `host 0: the MAC address "52:54:00" of "eth0" must look like`},
 		"a MAC of eight bytes":      {[]HostNetwork{eth("52:54:00:00:00:00:00:01", "eth0", good)}, "", "must look like"},
@@ -33,8 +33,11 @@ func TestStaticNetworkRefuses(t *testing.T) {
 		"YAML that is none":         {[]HostNetwork{bondedHost(), eth("52:54:00:00:00:01", "eth0", "interfaces: [")}, "", "host 1: the network YAML can't be read: yaml: line 1"},
 		"YAML that is a text":       {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "abc")}, "", "host 0: the network YAML must be a mapping"},
 		"YAML without interfaces":   {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "routes: {}")}, "", "host 0: the network YAML has no list of interfaces"},
-		"an interface that is none": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")}, "", "host 0: the network YAML, line 2: an interface must be a mapping"},
-		"a name the YAML has not":   {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", good)}, "", `host 0: the network YAML has no interface "eth9", which 52:54:00:00:00:01 is named`},
+		"an interface that is none": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")}, "", "host 0: interfaces[0] (line 2) must be a mapping with the name of an interface"},
+		"a card without a MAC": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", good)}, "",
+			`host 0: interfaces[0].name is "eth0", which has no MAC address in mac_interface_map and is no name that Linux gives to a card`},
+		"a name the YAML has not": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", "interfaces:\n- name: eno1\n")}, "",
+			`host 0: interfaces have none of the names that mac_interface_map gives to cards, as "eth9"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := minimal()
@@ -42,27 +45,6 @@ func TestStaticNetworkRefuses(t *testing.T) {
 			_, err := Discovery(c)
 			require.ErrorContains(t, err, tc.want)
 		})
-	}
-}
-
-func TestStaticNetworkReadsTheFilesPeopleHave(t *testing.T) {
-	dir := os.Getenv("LANDFALL_REALDATA")
-	if dir == "" {
-		t.Skip("LANDFALL_REALDATA is not set")
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "aicli", "static_network_config.yml"))
-	require.NoError(t, err)
-	var file struct {
-		Hosts []yaml.Node `yaml:"static_network_config"`
-	}
-	require.NoError(t, yaml.Unmarshal(raw, &file))
-	require.NotEmpty(t, file.Hosts)
-	for _, h := range file.Hosts {
-		text, err := yaml.Marshal(&h)
-		require.NoError(t, err)
-		name := field(field(&h, "interfaces").Content[0], "name").Value
-		_, err = nmPolicy(string(text), []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: name}})
-		require.NoError(t, err)
 	}
 }
 
@@ -98,17 +80,19 @@ func (m *machine) run(t *testing.T, script string, args ...string) string {
 	return string(out)
 }
 
-func TestAMachineAppliesTheSettingsOfItsOwnCards(t *testing.T) {
-	c := minimal()
-	c.StaticNetwork = []HostNetwork{
-		bondedHost(),
-		{YAML: "interfaces:\n- name: eth0\n", Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}},
+// bridgedHost has what keyfiles don't say.
+func bridgedHost(mac string) HostNetwork {
+	return HostNetwork{
+		YAML:       "interfaces:\n- name: eth0\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n  ipv4: {enabled: true, dhcp: true}\n",
+		Interfaces: []NetworkInterface{{MAC: mac, Name: "eth0"}},
 	}
-	raw, err := Discovery(c)
-	require.NoError(t, err)
-	d, err := ReadDiscovery(raw)
-	require.NoError(t, err)
-	script, ok := d.File("/usr/local/bin/static-network")
+}
+
+func TestAMachineAppliesThePolicyOfItsOwnCards(t *testing.T) {
+	c := minimal()
+	c.StaticNetwork = []HostNetwork{bondedHost(), bridgedHost("52:54:00:00:00:0c")}
+	d := discovered(t, c)
+	script, ok := d.File(staticNetworkPath)
 	require.True(t, ok)
 	settings := func(m *machine) *machine {
 		for _, f := range []string{"host0/mac_interface.ini", "host0/ymlFile0.yml", "host1/mac_interface.ini", "host1/ymlFile1.yml"} {
@@ -118,37 +102,88 @@ func TestAMachineAppliesTheSettingsOfItsOwnCards(t *testing.T) {
 		}
 		return m
 	}
-	applied := func(m *machine) []string {
-		files, err := filepath.Glob(filepath.Join(m.root, "etc/nmstate/*"))
-		require.NoError(t, err)
-		for i := range files {
-			files[i] = filepath.Base(files[i])
-		}
-		return files
-	}
 
 	t.Run("both cards of the first", func(t *testing.T) {
 		m := settings(newMachine(t, "52:54:00:00:00:0a", "52:54:00:00:00:0b"))
 		require.Contains(t, m.run(t, string(script)), "nmstatectl service")
-		require.Equal(t, []string{"ymlFile0.yml"}, applied(m))
+		require.Equal(t, []string{"ymlFile0.yml"}, m.list(t, "etc/nmstate"))
 	})
 	t.Run("the card of the second", func(t *testing.T) {
 		m := settings(newMachine(t, "00:00:00:00:00:01", "52:54:00:00:00:0c"))
 		require.Contains(t, m.run(t, string(script)), "nmstatectl service")
-		require.Equal(t, []string{"ymlFile1.yml"}, applied(m))
+		require.Equal(t, []string{"ymlFile1.yml"}, m.list(t, "etc/nmstate"))
 	})
 	t.Run("one of two cards, after waiting for the other", func(t *testing.T) {
 		m := settings(newMachine(t, "52:54:00:00:00:0b"))
 		require.Contains(t, m.run(t, string(script)), "nmstatectl service")
-		require.Equal(t, []string{"ymlFile0.yml"}, applied(m))
+		require.Equal(t, []string{"ymlFile0.yml"}, m.list(t, "etc/nmstate"))
 	})
 	t.Run("a stranger keeps DHCP", func(t *testing.T) {
 		m := settings(newMachine(t, "00:00:00:00:00:01"))
 		out := m.run(t, string(script))
 		require.Contains(t, out, "it stays with DHCP")
 		require.NotContains(t, out, "nmstatectl")
-		require.Empty(t, applied(m))
+		require.Empty(t, m.list(t, "etc/nmstate"))
 	})
+}
+
+func TestAMachineTakesTheKeyfilesOfItsOwnCards(t *testing.T) {
+	c := minimal()
+	c.StaticNetwork = []HostNetwork{bondedHost(), {YAML: "interfaces:\n- name: eth0\n", Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}}}
+	files, err := InitrdFiles(c)
+	require.NoError(t, err)
+	var script string
+	settings := func(m *machine) *machine {
+		for _, f := range files {
+			m.write(t, f.Path, string(f.Data), os.FileMode(f.Mode))
+			if "/"+f.Path == staticNetworkPath {
+				script = string(f.Data)
+			}
+		}
+		return m
+	}
+	bond := []string{"bond0.nmconnection", "eth0.7.nmconnection", "eth0.nmconnection", "eth1.nmconnection"}
+
+	t.Run("in the live system", func(t *testing.T) {
+		m := settings(newMachine(t, "52:54:00:00:00:0b"))
+		require.NotContains(t, m.run(t, script), "nmstatectl")
+		require.Equal(t, bond, m.list(t, "etc/NetworkManager/system-connections"))
+		info, err := os.Stat(filepath.Join(m.root, "etc/NetworkManager/system-connections/bond0.nmconnection"))
+		require.NoError(t, err)
+		require.EqualValues(t, 0o600, info.Mode().Perm(), "NetworkManager takes no file that others may read")
+	})
+	t.Run("in the initial RAM file system", func(t *testing.T) {
+		m := settings(newMachine(t, "52:54:00:00:00:0c"))
+		m.write(t, "etc/initrd-release", "", 0o644)
+		m.run(t, script)
+		require.Equal(t, []string{"eth0.nmconnection"}, m.list(t, "etc/coreos-firstboot-network"))
+		require.Empty(t, m.list(t, "etc/NetworkManager/system-connections"))
+	})
+	t.Run("a stranger keeps DHCP", func(t *testing.T) {
+		m := settings(newMachine(t, "00:00:00:00:00:01"))
+		require.Contains(t, m.run(t, script), "it stays with DHCP")
+		require.Empty(t, m.list(t, "etc/NetworkManager/system-connections"))
+	})
+}
+
+func discovered(t *testing.T, c DiscoveryConfig) *Discovered {
+	t.Helper()
+	raw, err := Discovery(c)
+	require.NoError(t, err)
+	d, err := ReadDiscovery(raw)
+	require.NoError(t, err)
+	return d
+}
+
+// list names the files of one of the machine's directories.
+func (m *machine) list(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(m.root, dir, "*"))
+	require.NoError(t, err)
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	return files
 }
 
 func TestTheAgentsImageIsPulledUntilItIsThere(t *testing.T) {

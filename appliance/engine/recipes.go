@@ -29,7 +29,10 @@ type Recipe struct {
 	Ignition         []byte           `json:"ignition"`          // the discovery config, the same for all kinds
 	// Files go into the initial RAM file system of minimal images and of network boot, which need the site's network before
 	// Ignition runs; full images do without.
-	Files           []ignition.File        `json:"files,omitempty"`
+	Files []ignition.File `json:"files,omitempty"`
+	// WithoutNetwork says why Files don't set up the static network of machines: minimal images can't be made then, and
+	// machines that boot over the network have what DHCP gives them until the whole system is there. It is "" otherwise.
+	WithoutNetwork  string                 `json:"without_network,omitempty"`
 	KernelArguments models.KernelArguments `json:"kernel_arguments,omitempty"`
 	Digest          string                 `json:"digest"` // SHA-256 over all of the above but the infra-env's id and name, in hexadecimal digits
 	Modified        time.Time              `json:"-"`      // when it was frozen, UTC; the infra-env's updated_at is not before it
@@ -261,6 +264,14 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	}
 	if recipe.Ignition, err = ignition.Discovery(config); err != nil {
 		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+	}
+	recipe.Files, err = ignition.InitrdFiles(config)
+	unreachable, ok := errors.AsType[*ignition.InitrdNetworkError](err)
+	if err != nil && (!ok || recipe.Type == models.ImageTypeMinimalIso) {
+		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+	}
+	if ok {
+		recipe.WithoutNetwork = sentence(unreachable)
 	}
 	if recipe.KernelArguments, err = kernelArguments(&row.API); err != nil {
 		return nil, err
