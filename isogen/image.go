@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sort"
 )
@@ -22,26 +23,48 @@ type extent struct {
 
 func (e extent) end() int64 { return e.start + e.length }
 
-// overlay lays patches over a base of size bytes. They do not overlap; one that begins at or behind
-// the base's end makes the image longer.
-func overlay(size int64, patches []extent) []extent {
-	patches = slices.SortedFunc(slices.Values(patches), func(a, b extent) int { return cmp.Compare(a.start, b.start) })
-	patches = slices.DeleteFunc(patches, func(e extent) bool { return e.length == 0 })
-	var layout []extent
+// whole is the layout of a base as it is.
+func (b *Base) whole() []extent { return []extent{{length: b.size, base: true}} }
+
+// part returns the bytes of e from one position of the image to another.
+func (e extent) part(from, to int64) extent {
+	skip := from - e.start
+	p := extent{start: from, length: to - from, base: e.base}
+	if e.base {
+		p.from = e.from + skip
+	} else if skip < int64(len(e.data)) {
+		p.data = e.data[skip:min(int64(len(e.data)), to-e.start)]
+	}
+	return p
+}
+
+// overlay lays patches over a layout. They do not overlap; those that begin at or behind the layout's
+// end follow each other there and make the image longer.
+func overlay(layout, patches []extent) []extent {
+	patches = slices.SortedStableFunc(slices.Values(patches), func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+	var result []extent
 	at := int64(0)
 	keep := func(to int64) {
-		if to = min(to, size); to > at {
-			layout = append(layout, extent{start: at, length: to - at, base: true, from: at})
-			at = to
+		for len(layout) > 0 && at < to {
+			e := layout[0]
+			end := min(e.end(), to)
+			if end > at {
+				result = append(result, e.part(max(at, e.start), end))
+				at = end
+			}
+			if e.end() > to {
+				return
+			}
+			layout = layout[1:]
 		}
 	}
 	for _, p := range patches {
 		keep(p.start)
-		layout = append(layout, p)
+		result = append(result, p)
 		at = p.end()
 	}
-	keep(size)
-	return layout
+	keep(math.MaxInt64)
+	return result
 }
 
 // Image is a discovery image. It holds its own bytes only and may be read by any number of readers
@@ -66,11 +89,11 @@ func (b *Base) Full(p Payload, args ...KernelArgument) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	layout := overlay(b.size, patches)
+	layout := overlay(b.whole(), patches)
 	return newImage(b, layout, b.segments(layout)), nil
 }
 
-// edits is what to lay over the base so that it carries a payload and boots with kernel arguments.
+// edits is what to lay over the base so that it carries the payload and the arguments.
 func (b *Base) edits(p Payload, args []KernelArgument) ([]extent, error) {
 	line, err := b.commandLine(args)
 	if err != nil {

@@ -34,8 +34,10 @@ func (b *Base) embed(packed []byte) ([]extent, error) {
 	}
 	patches := append(description,
 		extent{start: b.area.offset, length: b.area.length}, // what was embedded before
-		extent{start: b.size, length: at - b.size},
 		extent{start: at, length: length, data: packed})
+	if at > b.size {
+		patches = append(patches, extent{start: b.size, length: at - b.size})
+	}
 	if b.area.header {
 		data := binary.LittleEndian.AppendUint64(nil, uint64(at))
 		patches = append(patches, patch(headerOffset+int64(len(headerMark)), binary.LittleEndian.AppendUint64(data, uint64(length))))
