@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"landfall/fastjson"
 )
 
 var errEmptyKey = errors.New("the key is empty")
@@ -144,7 +146,7 @@ func encode(value any) ([]byte, error) {
 	if raw, ok := value.(*json.RawMessage); ok && len(*raw) > 0 {
 		return *raw, nil
 	}
-	return json.Marshal(value)
+	return fastjson.Marshal(value)
 }
 
 func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
@@ -157,7 +159,7 @@ func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
 		*raw = bytes.Clone(text)
 		return value, nil
 	}
-	if err := json.Unmarshal(text, value); err != nil {
+	if err := fastjson.UnmarshalOwn(text, value); err != nil {
 		return nil, tx.db.corruptRow(b.prefix+key, err)
 	}
 	return value, nil

@@ -68,6 +68,7 @@ func New(options Options) *Server {
 		options.ShutdownTimeout = DefaultShutdownTimeout
 	}
 	s := &Server{options: options, router: echo.New(), draining: make(chan struct{})}
+	s.router.JSONSerializer = serializer{}
 	s.router.HideBanner, s.router.HidePort = true, true
 	s.router.HTTPErrorHandler = s.answerError
 	s.router.Use(s.logRequests, s.recoverPanics, s.limitBody)

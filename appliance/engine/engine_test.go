@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -427,4 +429,34 @@ func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
 	b.requireRefused(h.reply(&models.StepReply{StepType: "dance"}), Invalid, "dance")
 	require.Equal(t, before, b.DB.Revision())
 	h.require(known)
+}
+
+// The store renders rows faster than encoding/json does; what is in them must not show it.
+func TestRowsAreWhatEncodingJSONWouldWrite(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	b.host(env, 1).report()
+	gone, _ := b.singleNode()
+	require.NoError(t, b.DeregisterCluster(t.Context(), gone))
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return errors.Join(
+			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows), requireStandardRows(t, tx, hostRows),
+			requireStandardRows(t, tx, eventRows), requireStandardRows(t, tx, outboxRows),
+		)
+	}))
+}
+
+func requireStandardRows[T any](t *testing.T, tx *store.Tx, rows store.Bucket[T]) error {
+	name := strings.Trim(rows.Prefix(), "/")
+	raw, found := store.NewBucket[json.RawMessage](name, 1), 0
+	err := rows.Each(tx, "", func(key string, row *T) error {
+		found++
+		text, err := raw.Get(tx, key)
+		require.NoError(t, err)
+		standard, err := json.Marshal(row)
+		require.Equal(t, string(standard), string(*text))
+		return err
+	})
+	require.NotZero(t, found, name)
+	return err
 }

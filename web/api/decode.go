@@ -12,7 +12,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/labstack/echo/v4"
 
-	"landfall/appliance/engine/fastjson"
+	"landfall/fastjson"
 	"landfall/web/problem"
 )
 

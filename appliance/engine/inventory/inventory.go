@@ -13,7 +13,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine/fastjson"
+	"landfall/fastjson"
 )
 
 // Kinds of truncation, as the agent names them.

@@ -37,7 +37,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"landfall/appliance/engine/fastjson"
+	"landfall/fastjson"
 )
 
 // Status is the outcome of a check, as the API names it.

@@ -1,9 +1,9 @@
-// Package fastjson reads and writes JSON that is large and comes often, such as what agents report, with the outcome of
-// encoding/json in a fraction of its time.
+// Package fastjson reads and writes JSON that is large or comes often, such as what agents report and what the store holds,
+// with the outcome of encoding/json in a fraction of its time.
 //
 // The decoder behind it (goccy/go-json) gets its speed from unsafe memory access and is looser than encoding/json about
-// what it accepts, so it only sees text that encoding/json has found to be valid; everything else takes the long way
-// and gets the errors that are known from there.
+// what it accepts, so text from outside only reaches it when encoding/json has found it to be valid; everything else takes
+// the long way and gets the errors that are known from there.
 package fastjson
 
 import (
@@ -22,6 +22,9 @@ func Unmarshal(text []byte, into any) error {
 	reflect.ValueOf(into).Elem().SetZero() // of what was read before the failure
 	return json.Unmarshal(text, into)
 }
+
+// UnmarshalOwn is Unmarshal of text that this program has rendered. Other text may be read where Unmarshal returns an error.
+func UnmarshalOwn(text []byte, into any) error { return fast.Unmarshal(text, into) }
 
 // Marshal renders a value as encoding/json does.
 func Marshal(value any) ([]byte, error) { return fast.Marshal(value) }

@@ -7,7 +7,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/engine/fastjson"
+	"landfall/fastjson"
 )
 
 // wire has the shape in which the inventory package reads inventories: a model within a structure.
