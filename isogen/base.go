@@ -41,8 +41,9 @@ type Base struct {
 	area         area
 	kargs        *kernelArgumentAreas // nil if there are none
 	boots        []string
-	identity     string    // hex SHA-256 of what tells this file from another
-	sum          *digest   // of the whole file
+	identity     string  // hex SHA-256 of what tells this file from another
+	sum          *digest // of the whole file
+	minimal      minimalOnce
 	tails        sync.Pool // of *[tailSize]byte, for what readers send
 }
 

@@ -53,6 +53,8 @@ func (b *Base) Info() Info {
 			info.KernelArguments.Files = append(info.KernelArguments.Files, a.file)
 		}
 	}
+	info.MinimalReason = b.cannotMinimal()
+	info.Minimal = info.MinimalReason == ""
 	info.NetworkReason = b.missingForNetworkBoot()
 	info.NetworkBoot = info.NetworkReason == ""
 	return info

@@ -1,0 +1,305 @@
+package isogen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/ulikunitz/xz"
+
+	"landfall/isogen/iso9660"
+)
+
+// A minimal ISO is the live ISO without its root file system. CoreOS Assembler builds both and packs
+// a table into coreos/miniso.dat of the live ISO, by which coreos-installer makes the minimal one:
+// which ranges of the live ISO it has where, and, compressed by xz, the bytes between them
+// (coreos-installer, src/miniso.rs). Numbers are those of bincode's "varint" encoding, little-endian.
+//
+//	8 bytes    "MINISO\0\0"
+//	number     version of the format, 1
+//	string     version of the program that made it: its length and its bytes
+//	number     how many ranges there are, and for each of them, in the order of the minimal ISO,
+//	           its sector in the minimal ISO, its sector in the live ISO and its length in bytes
+//	32 bytes   SHA-256 of the minimal ISO
+//	number     length of the xz stream, which follows
+const (
+	tableMark    = "MINISO\x00\x00"
+	tableVersion = 1
+)
+
+// Limits of a table, bytes. coreos-installer takes no table above 1 MiB; what is between the ranges
+// are directories and small files, of real images less than 1 MB.
+const (
+	maxTable   = 1 << 20
+	maxBetween = 16 << 20
+)
+
+// TableError says that a table for the minimal ISO is damaged or belongs to another ISO.
+type TableError struct {
+	Where   string // coreos/miniso.dat or the path of a file beside the base
+	Problem string
+}
+
+func (e *TableError) Error() string {
+	return fmt.Sprintf("the table for the minimal ISO, %s, cannot be used: %s", e.Where, e.Problem)
+}
+
+// table says how to put a minimal ISO together.
+type table struct {
+	maker   string       // what made it
+	ranges  []tableRange // by their place in the minimal ISO
+	between []byte       // what the minimal ISO has beside the ranges
+	size    int64        // of the minimal ISO, bytes
+	sum     [sha256.Size]byte
+}
+
+// tableRange is a part of the live ISO that the minimal ISO has, bytes.
+type tableRange struct {
+	minimal, full, length int64
+}
+
+// errCut says that a table ends before it is complete.
+var errCut = errors.New("it is cut short")
+
+// tableDecoder takes a table apart from its start.
+type tableDecoder struct{ rest []byte }
+
+func (d *tableDecoder) bytes(n uint64) ([]byte, error) {
+	if n > uint64(len(d.rest)) {
+		return nil, errCut
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b, nil
+}
+
+// number reads a value below 251 as itself, larger ones behind 251, 252 or 253 as 2, 4 or 8 bytes.
+func (d *tableDecoder) number() (uint64, error) {
+	b, err := d.bytes(1)
+	if err != nil {
+		return 0, err
+	}
+	width := uint64(0)
+	switch b[0] {
+	default:
+		return uint64(b[0]), nil
+	case 251:
+		width = 2
+	case 252:
+		width = 4
+	case 253:
+		width = 8
+	case 254, 255:
+		return 0, fmt.Errorf("it has a number that begins with the byte %d", b[0])
+	}
+	var wide [8]byte
+	if b, err = d.bytes(width); err != nil {
+		return 0, err
+	}
+	copy(wide[:], b)
+	return binary.LittleEndian.Uint64(wide[:]), nil
+}
+
+// parseTable reads a table for the minimal ISO of a live ISO that has fullSize bytes. What follows the
+// table in b, such as the rest of the space set aside for it, does not matter. The memory it takes is
+// bounded by the length of b and by maxBetween.
+func parseTable(b []byte, fullSize int64) (*table, error) {
+	if len(b) > maxTable {
+		return nil, fmt.Errorf("it has %d bytes, more than the %d that are allowed", len(b), maxTable)
+	}
+	d := tableDecoder{b}
+	if mark, err := d.bytes(uint64(len(tableMark))); err != nil || string(mark) != tableMark {
+		return nil, errors.New("it does not begin as one")
+	}
+	version, err := d.number()
+	if err != nil {
+		return nil, err
+	}
+	if version != tableVersion {
+		return nil, fmt.Errorf("it has version %d of the format, only %d is known", version, tableVersion)
+	}
+	length, err := d.number()
+	if err != nil {
+		return nil, err
+	}
+	maker, err := d.bytes(length)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{maker: string(maker)}
+	if err := t.parseRanges(&d, fullSize); err != nil {
+		return nil, err
+	}
+	sum, err := d.bytes(sha256.Size)
+	if err != nil {
+		return nil, err
+	}
+	copy(t.sum[:], sum)
+	if length, err = d.number(); err != nil {
+		return nil, err
+	}
+	packed, err := d.bytes(length)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.unpack(packed)
+}
+
+// parseRanges reads the ranges, which must be in order in the minimal ISO, apart from each other
+// there, and inside of the live ISO.
+func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
+	count, err := d.number()
+	if err != nil {
+		return err
+	}
+	const shortest = 3 // bytes that a range takes in the table
+	if count > uint64(len(d.rest)/shortest) {
+		return errCut
+	}
+	t.ranges = make([]tableRange, 0, count)
+	end := int64(0)
+	for range count {
+		var n [3]uint64
+		for i := range n {
+			if n[i], err = d.number(); err != nil {
+				return err
+			}
+		}
+		sectors := uint64(fullSize)/iso9660.SectorSize + 1
+		if n[0] > sectors || n[1] > sectors || n[2] > uint64(fullSize) {
+			return fmt.Errorf("%d bytes at sector %d of the live ISO, for sector %d, are outside of it: it has %d bytes", n[2], n[1], n[0], fullSize)
+		}
+		r := tableRange{int64(n[0]) * iso9660.SectorSize, int64(n[1]) * iso9660.SectorSize, int64(n[2])}
+		switch {
+		case r.length == 0 || r.full > fullSize-r.length:
+			return fmt.Errorf("%d bytes at sector %d of the live ISO are outside of it: it has %d bytes", n[2], n[1], fullSize)
+		case r.minimal < end:
+			return fmt.Errorf("its ranges are out of order or overlap at sector %d of the minimal ISO", n[0])
+		}
+		end = r.minimal + r.length
+		t.ranges = append(t.ranges, r)
+	}
+	return nil
+}
+
+// unpack fills between, which has to reach exactly as far as the ranges leave room, and behind them.
+func (t *table) unpack(packed []byte) error {
+	z, err := tableReader(packed)
+	if err != nil {
+		return fmt.Errorf("its compressed part cannot be unpacked: %w", err)
+	}
+	b, err := io.ReadAll(io.LimitReader(z, maxBetween+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("its compressed part cannot be unpacked: %w", err)
+	case len(b) > maxBetween:
+		return fmt.Errorf("its compressed part unpacks to more than %d bytes", maxBetween)
+	}
+	covered, end := int64(0), int64(0)
+	for _, r := range t.ranges {
+		covered += r.length
+		end = r.minimal + r.length
+	}
+	t.size = covered + int64(len(b))
+	if t.size < end {
+		return fmt.Errorf("its compressed part has %d bytes, its ranges leave room for %d at least", len(b), end-covered)
+	}
+	if t.size%iso9660.SectorSize != 0 {
+		return fmt.Errorf("it is for a minimal ISO of %d bytes, which are not whole sectors", t.size)
+	}
+	t.between = b
+	return nil
+}
+
+// tableReader unpacks the xz stream. coreos-installer packs with a dictionary of 64 MiB, for which the
+// decoder would set that much memory aside; none larger than what may come out is needed, so the
+// block's header is made to ask for that.
+func tableReader(packed []byte) (io.Reader, error) {
+	const header, enough = 12, 26 // bytes of the stream's header; the code of 16 MiB, maxBetween
+	if len(packed) < header+8 {
+		return nil, errCut
+	}
+	block := packed[header:]
+	size := (int(block[0]) + 1) * 4
+	at := xzDictionaryAt(block)
+	if at < 0 || size > len(block) || at >= size-4 {
+		return nil, errors.New("it is not one xz stream as coreos-installer makes it")
+	}
+	if block[at] > enough {
+		packed = slices.Clone(packed)
+		block = packed[header:]
+		if crc32.ChecksumIEEE(block[:size-4]) != binary.LittleEndian.Uint32(block[size-4:]) {
+			return nil, errors.New("the header of its block is damaged")
+		}
+		block[at] = enough
+		binary.LittleEndian.PutUint32(block[size-4:], crc32.ChecksumIEEE(block[:size-4]))
+	}
+	return xz.ReaderConfig{SingleStream: true, DictCap: 1 << 16}.NewReader(bytes.NewReader(packed))
+}
+
+// layout gives the minimal ISO as extents.
+func (t *table) layout() []extent {
+	var layout []extent
+	at, rest := int64(0), t.between
+	fill := func(n int64) {
+		if n > 0 {
+			layout = append(layout, extent{start: at, length: n, data: rest[:n:n]})
+			at += n
+			rest = rest[n:]
+		}
+	}
+	for _, r := range t.ranges {
+		fill(r.minimal - at)
+		layout = append(layout, extent{start: at, length: r.length, base: true, from: r.full})
+		at += r.length
+	}
+	fill(t.size - at)
+	return layout
+}
+
+// encode is the opposite of parseTable.
+func (t *table) encode() ([]byte, error) {
+	var packed bytes.Buffer
+	// The check is CRC-32, as for all that coreos-installer packs.
+	z, err := xz.WriterConfig{DictCap: 1 << 20, CheckSum: xz.CRC32}.NewWriter(&packed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(t.between); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	b := appendNumber([]byte(tableMark), tableVersion)
+	b = append(appendNumber(b, uint64(len(t.maker))), t.maker...)
+	b = appendNumber(b, uint64(len(t.ranges)))
+	for _, r := range t.ranges {
+		b = appendNumber(b, uint64(r.minimal/iso9660.SectorSize))
+		b = appendNumber(b, uint64(r.full/iso9660.SectorSize))
+		b = appendNumber(b, uint64(r.length))
+	}
+	b = append(b, t.sum[:]...)
+	b = append(appendNumber(b, uint64(packed.Len())), packed.Bytes()...)
+	if len(b) > maxTable {
+		return nil, fmt.Errorf("the table for the minimal ISO would have %d bytes, more than the %d that are allowed", len(b), maxTable)
+	}
+	return slices.Clip(b), nil
+}
+
+func appendNumber(b []byte, n uint64) []byte {
+	switch {
+	case n < 251:
+		return append(b, byte(n))
+	case n < 1<<16:
+		return binary.LittleEndian.AppendUint16(append(b, 251), uint16(n))
+	case n < 1<<32:
+		return binary.LittleEndian.AppendUint32(append(b, 252), uint32(n))
+	}
+	return binary.LittleEndian.AppendUint64(append(b, 253), n)
+}

@@ -1,0 +1,127 @@
+package isogen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tableOf is a table for a minimal ISO of four sectors: the first and the last of its own, the second
+// and the third from sectors 2 and 7 of the live ISO.
+func tableOf(t testing.TB) *table {
+	t.Helper()
+	return &table{
+		maker:   "test",
+		ranges:  []tableRange{{2048, 2 * 2048, 2048}, {2 * 2048, 7 * 2048, 100}},
+		between: append(bytes.Repeat([]byte{1}, 2048), bytes.Repeat([]byte{2}, 2*2048-100)...),
+		size:    4 * 2048,
+		sum:     sha256.Sum256([]byte("minimal")),
+	}
+}
+
+const liveSize = 8 * 2048
+
+func TestATableIsReadAsItWasWritten(t *testing.T) {
+	want := tableOf(t)
+	b, err := want.encode()
+	require.NoError(t, err)
+	got, err := parseTable(append(b, make([]byte, 500)...), liveSize)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Equal(t, []extent{
+		{start: 0, length: 2048, data: want.between[:2048:2048]},
+		{start: 2048, length: 2048, base: true, from: 2 * 2048},
+		{start: 2 * 2048, length: 100, base: true, from: 7 * 2048},
+		{start: 2*2048 + 100, length: 2*2048 - 100, data: want.between[2048:]},
+	}, got.layout())
+}
+
+func TestNumbersOfAllWidths(t *testing.T) {
+	for _, n := range []uint64{0, 1, 250, 251, 0xffff, 0x10000, 0xffffffff, 0x100000000, 1<<64 - 1} {
+		d := tableDecoder{appendNumber(nil, n)}
+		got, err := d.number()
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+		require.Empty(t, d.rest)
+	}
+}
+
+func TestDamagedAndHostileTables(t *testing.T) {
+	good, err := tableOf(t).encode()
+	require.NoError(t, err)
+	edit := func(f func(*table)) []byte {
+		t.Helper()
+		table := tableOf(t)
+		f(table)
+		b, err := table.encode()
+		require.NoError(t, err)
+		return b
+	}
+	head := func(b ...byte) []byte { return append([]byte(tableMark), b...) }
+	for name, c := range map[string]struct {
+		table []byte
+		want  string
+	}{
+		"nothing":                     {nil, "does not begin as one"},
+		"zeros":                       {make([]byte, 16384), "does not begin as one"},
+		"another version":             {head(2), "version 2 of the format"},
+		"no number":                   {head(255), "begins with the byte 255"},
+		"a long name of its maker":    {head(1, 253, 255, 255, 255, 255, 255, 255, 255, 255), "cut short"},
+		"more ranges than bytes":      {head(1, 0, 253, 255, 255, 255, 255, 255, 255, 255, 127, 0), "cut short"},
+		"too large":                   {make([]byte, maxTable+1), "more than the 1048576"},
+		"a range behind the live ISO": {edit(func(t *table) { t.ranges[1].full = liveSize }), "outside of it"},
+		"a range beyond all numbers":  {edit(func(t *table) { t.ranges[1].full = 1 << 62 }), "outside of it"},
+		"a range across its end":      {edit(func(t *table) { t.ranges[1].length = 2049 }), "outside of it"},
+		"an empty range":              {edit(func(t *table) { t.ranges[1].length = 0 }), "outside of it"},
+		"overlapping ranges":          {edit(func(t *table) { t.ranges[0].length = 2049 }), "overlap at sector 2"},
+		"ranges out of order":         {edit(func(t *table) { t.ranges[0], t.ranges[1] = t.ranges[1], t.ranges[0] }), "out of order"},
+		"gaps that nothing fills":     {edit(func(t *table) { t.between = t.between[:2047] }), "leave room for 2048"},
+		"half a sector at the end":    {edit(func(t *table) { t.between = t.between[:len(t.between)-1] }), "whole sectors"},
+		"an xz bomb":                  {edit(func(t *table) { t.between = make([]byte, maxBetween+1) }), "unpacks to more than"},
+		"no xz stream":                {append(bytes.Clone(good[:bytes.Index(good, []byte("\xfd7zXZ"))]), make([]byte, 400)...), "cannot be unpacked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseTable(c.table, liveSize)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	for n := range good {
+		_, err := parseTable(good[:n], liveSize)
+		require.Error(t, err, "cut after %d bytes", n)
+	}
+}
+
+// FuzzTable has any bytes taken for a table: what is accepted describes a minimal ISO without gaps,
+// all of it inside of the live ISO, and says the same when it is written again.
+func FuzzTable(f *testing.F) {
+	good, err := tableOf(f).encode()
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add(good[:len(good)-5])
+	f.Add([]byte(tableMark))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		table, err := parseTable(b, liveSize)
+		if err != nil {
+			return
+		}
+		at := int64(0)
+		for _, e := range table.layout() {
+			require.Equal(t, at, e.start)
+			require.Positive(t, e.length)
+			if e.base {
+				require.LessOrEqual(t, e.from+e.length, int64(liveSize))
+			} else {
+				require.Len(t, e.data, int(e.length))
+			}
+			at = e.end()
+		}
+		require.Equal(t, table.size, at)
+		again, err := table.encode()
+		require.NoError(t, err)
+		same, err := parseTable(again, liveSize)
+		require.NoError(t, err)
+		require.Equal(t, table, same)
+	})
+}
