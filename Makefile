@@ -64,7 +64,7 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -run '^TestTheLifecyclePageIsUpToDate$$' -update
 
 bench: assets/ui/index.html
-	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./appliance
+	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./web/image ./appliance
 
 clean:
 	rm -rf bin $(UI)/node_modules

@@ -18,9 +18,9 @@ const (
 	// pieceSize is the largest range that is read and written; more goes from file to socket in the kernel. Opening the base
 	// and handing it to the kernel takes longer than copying so little.
 	pieceSize = 64 << 10
-	// stepSize is after how many bytes a long range is looked at: for the telescope, and for a base that was changed.
+	// stepSize is after how many bytes a long range is counted.
 	stepSize = 2 << 20
-	// stepTime is after how long a slow range is looked at.
+	// stepTime is after how long a slow one is.
 	stepTime = 5 * time.Second
 )
 
@@ -33,8 +33,8 @@ var errStalled = errors.New("the client stopped reading")
 // sender is the response that http.ServeContent copies an image to. io.Copy asks it first (ReadFrom), so that ranges of
 // the base ISO go from file to socket in the kernel, which net/http does for an *os.File and for nothing else.
 //
-// It never ends an answer with bytes of a base that was changed meanwhile: the last piece is held back until it is known
-// that everything before it came from the base that was indexed.
+// The reader beneath never hands out the end of a range of a base that was changed meanwhile, so no answer with a mixture
+// of two files is ever whole.
 type sender struct {
 	http.ResponseWriter // net/http's own, beneath echo's
 	echo                *echo.Response
@@ -107,8 +107,8 @@ func (s *sender) ReadFrom(src io.Reader) (n int64, err error) {
 		n, err = io.Copy(plain{s}, src)
 		return n, s.noted(err)
 	}
-	if long := limited.N - pieceSize; long > 0 && s.direct {
-		n, err = s.long(long)
+	if limited.N > pieceSize && s.direct {
+		n, err = s.long(limited.N)
 		limited.N -= n
 	}
 	for err == nil && limited.N > 0 {
@@ -141,21 +141,13 @@ func (s *sender) piece(n int64) (int64, error) {
 	}
 	defer pieces.Put(buffer)
 	p := buffer[:min(n, pieceSize)]
-	if err := s.fill(p); err != nil {
+	if _, err := s.reader.ReadAt(p, s.pos); err != nil {
 		return 0, s.noted(err)
 	}
 	s.deadline(s.patience)
 	k, err := s.ResponseWriter.Write(p)
 	s.sent(int64(k))
 	return int64(k), s.noted(err)
-}
-
-// fill reads the next bytes, and makes sure that they and all before them are the image's.
-func (s *sender) fill(p []byte) error {
-	if _, err := s.reader.ReadAt(p, s.pos); err != nil {
-		return err
-	}
-	return s.image.Intact()
 }
 
 func (s *sender) sent(n int64) {
@@ -232,12 +224,10 @@ func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 				continue
 			}
 		}
-		if err == nil {
-			stalled, err = 0, s.image.Intact()
-		}
 		if err != nil || k == 0 {
 			return n, err
 		}
+		stalled = 0
 	}
 	return n, nil
 }
@@ -251,7 +241,7 @@ func (c content) Read(p []byte) (int, error) {
 	if n <= 0 {
 		return 0, io.EOF
 	}
-	if err := c.fill(p[:n]); err != nil {
+	if _, err := c.reader.ReadAt(p[:n], c.pos); err != nil {
 		return 0, err
 	}
 	c.read.Sent(c.pos, n)

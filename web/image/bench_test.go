@@ -1,0 +1,338 @@
+package image_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen"
+	"landfall/isogen/skeleton"
+	"landfall/web"
+	"landfall/web/image"
+)
+
+// The benchmarks compare downloads of an image with http.ServeFile on the bare base ISO, which no server written in Go
+// beats by much. Both are served by one process, the program under test run once more, so that the CPU time and the memory
+// that it reports are a server's alone; clients are in this one. They take turns, so that a machine whose speed drifts
+// favours none. docs/performance.md says what the figures mean.
+
+const (
+	serveVariable = "LANDFALL_BENCH_SERVE" // names the base that this process is to serve
+	benchBase     = 1 << 30
+	benchTurn     = 500 // requests
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(serveVariable); path != "" {
+		if err := serveForBenchmarks(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// usage is what a serving process has taken so far.
+type usage struct {
+	CPU     time.Duration
+	RSS     int64 // bytes
+	Written int64 // bytes to disk
+}
+
+// contest is what a serving process says of itself: addresses of both servers, and how long the base took to be ready.
+type contest struct {
+	Image, File string
+	Ready       time.Duration
+}
+
+// serveForBenchmarks serves an image over a base as the appliance does, and the base as http.ServeFile does, until
+// standard input ends.
+func serveForBenchmarks(path string) error {
+	start := time.Now()
+	base, err := isogen.Open(path)
+	if err != nil {
+		return err
+	}
+	full, err := base.Full(isogen.Payload{Ignition: bytes.Repeat([]byte("config "), 10_000)})
+	if err != nil {
+		return err
+	}
+	said := contest{Ready: time.Since(start)}
+	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
+	server := web.New(web.Options{Logger: logger, Quiet: image.Quiet})
+	served := &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "discovery.iso", Modified: modified}
+	image.New(image.Options{Source: &source{image: served}, Networks: image.Networks{{}}, Logger: logger}).Register(server.Router())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/file.iso", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
+	mux.HandleFunc("/usage", tellUsage)
+	ended := make(chan error, 2)
+	go func() { ended <- server.Serve(context.Background(), listener) }()
+	go func() { ended <- http.Serve(plain, mux) }()
+	said.Image, said.File = listener.Addr().String(), plain.Addr().String()
+	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin) // the process ends with its servers
+	return err
+}
+
+func tellUsage(w http.ResponseWriter, _ *http.Request) {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	u := usage{CPU: time.Duration(used.Utime.Nano() + used.Stime.Nano()), Written: used.Oublock * 512}
+	if status, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if fields := strings.Fields(string(status)); len(fields) > 1 {
+			if pages, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+				u.RSS = pages * int64(os.Getpagesize())
+			}
+		}
+	}
+	if err := json.NewEncoder(w).Encode(u); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// startContest writes a base of a size and starts the serving process.
+func startContest(b *testing.B, size int) (*contest, func() usage) {
+	path := filepath.Join(b.TempDir(), "live.iso")
+	file, err := os.Create(path)
+	require.NoError(b, err)
+	require.NoError(b, skeleton.Write(file, skeleton.ISO{RootFSSize: size}))
+	require.NoError(b, file.Close())
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), serveVariable+"="+path)
+	command.Stderr = os.Stderr
+	stdin, err := command.StdinPipe()
+	require.NoError(b, err)
+	stdout, err := command.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, command.Start())
+	b.Cleanup(func() {
+		require.NoError(b, stdin.Close())
+		require.NoError(b, command.Wait())
+	})
+	said := &contest{}
+	require.NoError(b, json.NewDecoder(stdout).Decode(said))
+	return said, func() usage {
+		response, err := http.Get("http://" + said.File + "/usage")
+		require.NoError(b, err)
+		var u usage
+		require.NoError(b, json.NewDecoder(response.Body).Decode(&u))
+		require.NoError(b, response.Body.Close())
+		return u
+	}
+}
+
+// rawClient is an HTTP client that takes as little of the machine as it can.
+type rawClient struct {
+	conn    net.Conn
+	reader  *bufio.Reader
+	request string // up to the value of the Range header
+	buffer  []byte
+}
+
+func (c *contest) dial(b *testing.B, ofImage bool) *rawClient {
+	address, target := c.File, "/file.iso"
+	if ofImage {
+		address, target = c.Image, path
+	}
+	conn, err := net.Dial("tcp", address)
+	require.NoError(b, err)
+	b.Cleanup(func() { conn.Close() })
+	return &rawClient{conn, bufio.NewReaderSize(conn, 256<<10), "GET " + target + " HTTP/1.1\r\nHost: " + address + "\r\nUser-Agent: bmc\r\n", make([]byte, 256<<10)}
+}
+
+// get asks for a range ("" for all), and returns the length of the body when the first byte of it is there.
+func (c *rawClient) get(ranges string) (int64, error) {
+	header := c.request
+	if ranges != "" {
+		header += "Range: bytes=" + ranges + "\r\n"
+	}
+	if _, err := io.WriteString(c.conn, header+"\r\n"); err != nil {
+		return 0, err
+	}
+	length := int64(-1)
+	for {
+		line, err := c.reader.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64); err != nil {
+				return 0, err
+			}
+		}
+		if len(line) == 2 {
+			_, err := c.reader.Peek(1)
+			return length, err
+		}
+	}
+}
+
+func (c *rawClient) skip(n int64) error {
+	for n > 0 {
+		k, err := c.reader.Read(c.buffer[:min(n, int64(len(c.buffer)))])
+		if err != nil {
+			return err
+		}
+		n -= int64(k)
+	}
+	return nil
+}
+
+// BenchmarkImageDownload downloads whole images of 1 GiB: the server's CPU time for a GiB, the time to the first byte and
+// the throughput as the client sees it.
+func BenchmarkImageDownload(b *testing.B) {
+	c, used := startContest(b, benchBase)
+	var spent [2]time.Duration
+	var first, cpu [2][]float64
+	var sent [2]int64
+	download := func(which int, all bool) {
+		client := c.dial(b, which == 1)
+		defer client.conn.Close()
+		before := used()
+		start := time.Now()
+		size, err := client.get("")
+		require.NoError(b, err)
+		first[which] = append(first[which], time.Since(start).Seconds()*1e3)
+		if !all {
+			return
+		}
+		require.NoError(b, client.skip(size))
+		spent[which] += time.Since(start)
+		cpu[which] = append(cpu[which], (used().CPU-before.CPU).Seconds()/float64(size)*(1<<30))
+		sent[which] += size
+	}
+	download(0, true) // fills the page cache
+	download(1, true)
+	spent, sent, first, cpu = [2]time.Duration{}, [2]int64{}, [2][]float64{}, [2][]float64{}
+	begun := used()
+	for b.Loop() {
+		for which := range 2 {
+			download(which, true)
+		}
+		for range 10 {
+			download(0, false)
+			download(1, false)
+		}
+	}
+	median := func(values []float64) float64 {
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	b.ReportMetric(median(cpu[1]), "image-cpu-s/GiB")
+	b.ReportMetric(median(cpu[0]), "file-cpu-s/GiB")
+	b.ReportMetric(median(cpu[1])/median(cpu[0]), "cpu-ratio")
+	b.ReportMetric(median(first[1]), "image-first-byte-ms")
+	b.ReportMetric(median(first[0]), "file-first-byte-ms")
+	b.ReportMetric(float64(sent[1])/spent[1].Seconds()/1e6, "image-MB/s")
+	b.ReportMetric(float64(sent[0])/spent[0].Seconds()/1e6, "file-MB/s")
+	b.ReportMetric(float64(used().Written-begun.Written), "written-B")
+	b.ReportMetric(float64(c.Ready.Microseconds())/1000, "ready-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkImageRanges reads as management controllers read virtual media: small ranges one after the other on one
+// connection.
+func BenchmarkImageRanges(b *testing.B) {
+	c, used := startContest(b, 64<<20)
+	for _, size := range []int64{2 << 10, 32 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			clients := [2]*rawClient{c.dial(b, false), c.dial(b, true)}
+			var spent, cpu [2]time.Duration
+			at, done := int64(0), 0
+			turn := func(which int) {
+				before, start := used(), time.Now()
+				for i := range int64(benchTurn) {
+					from := (at + i*size) % (64 << 20)
+					n, err := clients[which].get(fmt.Sprintf("%d-%d", from, from+size-1))
+					require.NoError(b, err)
+					require.Equal(b, size, n)
+					require.NoError(b, clients[which].skip(n))
+				}
+				spent[which] += time.Since(start)
+				cpu[which] += used().CPU - before.CPU
+			}
+			turn(0)
+			turn(1)
+			spent, cpu = [2]time.Duration{}, [2]time.Duration{}
+			for b.Loop() {
+				turn(0)
+				turn(1)
+				at += benchTurn * size
+				done += benchTurn
+			}
+			rate := func(which int) float64 { return float64(done) / spent[which].Seconds() }
+			b.ReportMetric(rate(1), "image-ranges/s")
+			b.ReportMetric(rate(0), "file-ranges/s")
+			b.ReportMetric(rate(1)/rate(0), "ratio")
+			b.ReportMetric(cpu[1].Seconds()*1e6/float64(done), "image-cpu-us")
+			b.ReportMetric(cpu[0].Seconds()*1e6/float64(done), "file-cpu-us")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkImageCrowd has 64 clients in the middle of a download at once, and then 1,000 that read slowly: the memory that
+// the server takes for them above what it takes at rest.
+func BenchmarkImageCrowd(b *testing.B) {
+	c, used := startContest(b, 256<<20)
+	for _, size := range []int{64, 1000} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			var most int64
+			idle := used().RSS
+			for b.Loop() {
+				clients := make([]*rawClient, size)
+				var reading sync.WaitGroup
+				for i := range clients {
+					clients[i] = c.dial(b, true)
+					reading.Go(func() {
+						if _, err := clients[i].get(""); err != nil {
+							b.Error(err)
+						}
+						if err := clients[i].skip(16 << 20 / int64(size/64)); err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				reading.Wait()
+				most = max(most, used().RSS-idle)
+				for _, client := range clients {
+					require.NoError(b, client.conn.Close())
+				}
+			}
+			b.ReportMetric(float64(most)/(1<<20), "MiB-above-idle")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
