@@ -1,0 +1,388 @@
+package isogen_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/diskfs/go-diskfs/backend/file"
+	independent "github.com/diskfs/go-diskfs/filesystem/iso9660"
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen"
+	"landfall/isogen/skeleton"
+)
+
+// builder makes a discovery image the plain way: all of it in memory, bytes overwritten where they are found by a reader
+// of its own. It shares no code with what it checks, and knows only what it needs.
+type builder []byte
+
+func (b builder) le32(at int) int { return int(binary.LittleEndian.Uint32(b[at:])) }
+
+func (b builder) put32(at, v int) {
+	binary.LittleEndian.PutUint32(b[at:], uint32(v))
+	binary.BigEndian.PutUint32(b[at+4:], uint32(v))
+}
+
+// record finds the directory record of a file, in the tree of the volume descriptor in the given sector. Names are as the
+// tree has them, without versions.
+func (b builder) record(descriptor int, names ...string) int {
+	at := descriptor*2048 + 156
+	for _, name := range names {
+		dir, size := b.le32(at+2)*2048, b.le32(at+10)
+		at = -1
+		for i := dir; i < dir+size && at < 0; {
+			if b[i] == 0 {
+				i = (i/2048 + 1) * 2048
+				continue
+			}
+			id := strings.ReplaceAll(string(b[i+33:i+33+int(b[i+32])]), "\x00", "")
+			if id, _, _ = strings.Cut(id, ";"); strings.EqualFold(id, name) {
+				at = i
+			}
+			i += int(b[i])
+		}
+		if at < 0 {
+			return -1
+		}
+	}
+	return at
+}
+
+// file finds a file by its plain name in the primary tree.
+func (b builder) file(name string) (at, size int) {
+	name = strings.NewReplacer(".json", ".JSO").Replace(name)
+	r := b.record(16, strings.Split(name, "/")...)
+	if r < 0 {
+		return -1, 0
+	}
+	return b.le32(r+2) * 2048, b.le32(r + 10)
+}
+
+// newc writes one member of a cpio archive, numbered by inode.
+func newc(w *bytes.Buffer, inode int, name string, mode, links int, data []byte) {
+	fmt.Fprintf(w, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00",
+		inode, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(name)+1, 0, name)
+	for w.Len()%4 != 0 {
+		w.WriteByte(0)
+	}
+	w.Write(data)
+	for w.Len()%4 != 0 {
+		w.WriteByte(0)
+	}
+}
+
+func packed(t *testing.T, p isogen.Payload) []byte {
+	t.Helper()
+	var archive, out bytes.Buffer
+	members := 0
+	add := func(name string, mode, links int, data []byte) {
+		members++
+		newc(&archive, members, name, mode, links, data)
+	}
+	add("config.ign", 0o100600, 1, p.Ignition)
+	files := map[string]isogen.File{}
+	for _, f := range p.Files {
+		files[f.Path] = f
+	}
+	made := map[string]bool{".": true}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		var dirs []string
+		for dir := path.Dir(name); !made[dir]; dir = path.Dir(dir) {
+			made[dir] = true
+			dirs = append([]string{dir}, dirs...)
+		}
+		for _, dir := range dirs {
+			add(dir, 0o040755, 2, nil)
+		}
+		add(name, 0o100000|int(files[name].Mode), 1, files[name].Data)
+	}
+	newc(&archive, 0, "TRAILER!!!", 0, 1, nil)
+	z, err := gzip.NewWriterLevel(&out, 9)
+	require.NoError(t, err)
+	z.Name = "landfall"
+	_, err = z.Write(archive.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return out.Bytes()
+}
+
+// embed puts the payload into the embed area, or behind everything else.
+func (b builder) embed(t *testing.T, data []byte) builder {
+	t.Helper()
+	name := "images/ignition.img"
+	info := struct{ Offset, Length int }{}
+	if at, size := b.file("coreos/igninfo.json"); at > 0 {
+		var described struct {
+			File           string
+			Offset, Length int
+		}
+		require.NoError(t, json.Unmarshal(b[at:at+size], &described))
+		name, info.Offset, info.Length = described.File, described.Offset, described.Length
+	}
+	at, size := b.file(name)
+	if info.Length > 0 {
+		size = info.Length
+	}
+	clear(b[at+info.Offset : at+info.Offset+size])
+	if len(data) <= size {
+		copy(b[at+info.Offset:], data)
+		return b
+	}
+	sectors := (len(data) + 2047) / 2048
+	for len(b)%2048 != 0 {
+		b = append(b, 0)
+	}
+	start := len(b) / 2048
+	b = append(append(b, data...), make([]byte, sectors*2048-len(data))...)
+	for descriptor := 16; b[descriptor*2048] != 255; descriptor++ {
+		if kind := b[descriptor*2048]; kind != 1 && kind != 2 {
+			continue
+		}
+		b.put32(descriptor*2048+80, start+sectors)
+		r := b.record(descriptor, strings.Split(name, "/")...)
+		b.put32(r+2, start)
+		b.put32(r+10, sectors*2048)
+	}
+	if string(b[32744:32752]) == "coreiso+" {
+		binary.LittleEndian.PutUint64(b[32752:], uint64(start)*2048)
+		binary.LittleEndian.PutUint64(b[32760:], uint64(sectors)*2048)
+	}
+	return b
+}
+
+// arguments writes a command line to every area.
+func (b builder) arguments(t *testing.T, line string) {
+	t.Helper()
+	fill := func(at, size int, end, pad string) {
+		copy(b[at:at+size], line+end+strings.Repeat(pad, size))
+	}
+	if at, size := b.file("coreos/kargs.json"); at > 0 {
+		var kargs struct {
+			Size  int
+			Files []struct {
+				Path, End, Pad string
+				Offset         int
+			}
+		}
+		require.NoError(t, json.Unmarshal(b[at:at+size], &kargs))
+		for _, f := range kargs.Files {
+			if f.End == "" {
+				f.End, f.Pad = "\n", "#"
+			}
+			file, _ := b.file(f.Path)
+			fill(file+f.Offset, kargs.Size, f.End, f.Pad)
+		}
+	} else if string(b[32672:32680]) == "coreKarg" {
+		for at := 32696; at < 32744 && binary.LittleEndian.Uint64(b[at:]) != 0; at += 8 {
+			fill(int(binary.LittleEndian.Uint64(b[at:])), b.le32(32680), "\n", "#")
+		}
+	}
+}
+
+// recipe is a random image.
+type recipe struct {
+	iso     skeleton.ISO
+	payload isogen.Payload
+	args    []isogen.KernelArgument
+	line    string // what the arguments make of the default
+}
+
+func randomRecipe(random *rand.Rand) recipe {
+	var r recipe
+	r.iso.Age = []string{skeleton.Age2020, skeleton.Age2021, skeleton.Age2021Later, skeleton.Age2022, skeleton.Age2023, skeleton.Newest}[random.IntN(6)]
+	r.iso.Architecture = isogen.X86_64
+	if r.iso.Age == skeleton.Newest {
+		r.iso.Architecture = []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X}[random.IntN(4)]
+	}
+	r.iso.EmbedSize = 2048 * (1 + random.IntN(128))
+	r.iso.RootFSSize = 1000 + random.IntN(100_000)
+	r.iso.Trailing = []int{0, 0, 512, 5000}[random.IntN(4)]
+	noise := func(limit int) []byte {
+		b := make([]byte, 1+random.IntN(limit))
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		return b
+	}
+	r.payload.Ignition = noise(r.iso.EmbedSize / 2)
+	if r.iso.Architecture != isogen.S390X {
+		r.payload.Ignition = noise(2 * r.iso.EmbedSize)
+	}
+	for i := range random.IntN(4) {
+		dir := []string{"", "etc/", "etc/coreos-firstboot-network/", "usr/lib/ignition/base.d/"}[random.IntN(4)]
+		r.payload.Files = append(r.payload.Files, isogen.File{Path: fmt.Sprintf("%sfile%d", dir, i), Mode: os.FileMode(0o400 + random.IntN(0o377)), Data: noise(300)})
+	}
+	r.line = standard
+	if r.iso.Age == skeleton.Age2020 {
+		return r
+	}
+	if random.IntN(2) == 0 {
+		r.args = append(r.args, isogen.KernelArgument{Operation: isogen.Delete, Value: "ignition.firstboot"})
+		r.line = strings.Replace(r.line, " ignition.firstboot", "", 1)
+	}
+	for range random.IntN(5) {
+		value := fmt.Sprintf("key%d=%d", random.IntN(100), random.Uint64())
+		r.args = append(r.args, isogen.KernelArgument{Operation: isogen.Append, Value: value})
+		r.line += " " + value
+	}
+	return r
+}
+
+// TestImagesAreThoseOfAnIndependentBuilder compares byte by byte, the whole and random ranges.
+func TestImagesAreThoseOfAnIndependentBuilder(t *testing.T) {
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		r := randomRecipe(random)
+		t.Run(fmt.Sprintf("%d: %s of %s", seed, r.iso.Architecture, r.iso.Age), func(t *testing.T) {
+			published, _ := skeletonBytes(t, r.iso)
+			base := open(t, writeBytes(t, published))
+			image, err := base.Full(r.payload, r.args...)
+			require.NoError(t, err)
+
+			want := builder(bytes.Clone(published)).embed(t, packed(t, r.payload))
+			want.arguments(t, r.line)
+			require.EqualValues(t, len(want), image.Size())
+			got := contents(t, image)
+			for i := range got {
+				if got[i] != want[i] {
+					t.Fatalf("byte %d of %d is %#x, the builder has %#x", i, len(got), got[i], want[i])
+				}
+			}
+			reader := image.NewReader()
+			for range 30 {
+				from := random.IntN(len(want))
+				n := random.IntN(len(want) - from + 1)
+				p := make([]byte, n)
+				_, err := reader.ReadAt(p, int64(from))
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(want[from:from+n], p))
+				_, err = reader.Seek(int64(from), io.SeekStart)
+				require.NoError(t, err)
+				var b bytes.Buffer
+				_, err = reader.CopyN(&b, int64(n))
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(want[from:from+n], b.Bytes()))
+			}
+			require.NoError(t, reader.Close())
+		})
+	}
+}
+
+// TestIndependentReadersFindTheSameFiles lets go-diskfs, and xorriso where it is installed, read images: all files are the
+// base's, but for the embed area and those that hold kernel arguments.
+func TestIndependentReadersFindTheSameFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		iso     skeleton.ISO
+		payload isogen.Payload
+		args    []isogen.KernelArgument
+	}{
+		"config and arguments": {skeleton.ISO{}, payload, edits(isogen.Append, "quiet")},
+		"relocated":            {skeleton.ISO{}, incompressible(t, 400_000), edits(isogen.Delete, "ignition.firstboot")},
+		"relocated, of 2021":   {skeleton.ISO{Age: skeleton.Age2021Later}, incompressible(t, 400_000), nil},
+		"relocated, aarch64":   {skeleton.ISO{Architecture: isogen.AArch64}, incompressible(t, 400_000), nil},
+		"s390x":                {skeleton.ISO{Architecture: isogen.S390X}, payload, edits(isogen.Append, "quiet")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := open(t, write(t, c.iso))
+			image, err := base.Full(c.payload, c.args...)
+			require.NoError(t, err)
+			iso := writeBytes(t, contents(t, image))
+			info := base.Info()
+			edited := append([]string{info.EmbedArea.File}, info.KernelArguments.Files...)
+			for reader, read := range readers(t) {
+				before, after := read(t, base.Path()), read(t, iso)
+				require.Contains(t, after, "images/pxeboot/rootfs.img", reader)
+				require.ElementsMatch(t, slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)), reader)
+				for path, content := range before {
+					same := bytes.Equal(content, after[path])
+					isEdited := slices.Contains(edited, path) && (path == info.EmbedArea.File || len(c.args) > 0)
+					require.Equal(t, !isEdited, same, "%s by %s", path, reader)
+				}
+				if info.EmbedArea.Relocatable {
+					require.True(t, bytes.HasPrefix(after[info.EmbedArea.File], packed(t, c.payload)), reader)
+				}
+			}
+		})
+	}
+}
+
+// readers are programs of others that read the files of an ISO.
+func readers(t *testing.T) map[string]func(t *testing.T, iso string) map[string][]byte {
+	t.Helper()
+	all := map[string]func(t *testing.T, iso string) map[string][]byte{"go-diskfs": readWithDiskFS}
+	if _, err := exec.LookPath("xorriso"); err != nil {
+		t.Log("xorriso is not installed: only go-diskfs reads the images")
+		return all
+	}
+	all["xorriso, Rock Ridge"] = func(t *testing.T, iso string) map[string][]byte { return readWithXorriso(t, iso, "nojoliet") }
+	all["xorriso, Joliet"] = func(t *testing.T, iso string) map[string][]byte { return readWithXorriso(t, iso, "norock") }
+	return all
+}
+
+func readWithDiskFS(t *testing.T, iso string) map[string][]byte {
+	t.Helper()
+	backend, err := file.OpenFromPath(iso, true)
+	require.NoError(t, err)
+	fs, err := independent.Read(backend, 0, 0, 2048)
+	require.NoError(t, err)
+	files := map[string][]byte{}
+	var walk func(dir string)
+	walk = func(dir string) {
+		entries, err := fs.ReadDir(dir)
+		require.NoError(t, err)
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			if e.IsDir() {
+				walk(name)
+				continue
+			}
+			if strings.HasPrefix(e.Name(), ".") { // go-diskfs lists such names and cannot open them
+				continue
+			}
+			f, err := fs.OpenFile("/"+name, os.O_RDONLY)
+			require.NoError(t, err)
+			files[name], err = io.ReadAll(f)
+			require.NoError(t, err)
+		}
+	}
+	walk(".")
+	require.NoError(t, backend.Close())
+	return files
+}
+
+func readWithXorriso(t *testing.T, iso, tree string) map[string][]byte {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "files")
+	out, err := exec.CommandContext(t.Context(), "xorriso", "-abort_on", "FAILURE", "-read_fs", tree, "-indev", iso, "-osirrox", "on:auto_chmod_on",
+		"-extract", "/", dir, "-chmod_r", "u+rwx", "/", "--", "-rollback_end").CombinedOutput()
+	require.NoError(t, err, string(out))
+	files := map[string][]byte{}
+	require.NoError(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.Chmod(name, 0o700) // for who removes it
+		}
+		short, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		files[short], err = os.ReadFile(name)
+		return err
+	}))
+	return files
+}
