@@ -48,11 +48,19 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, %s: shorten the ignition override, the CA bundle or the static network configuration", e.Packed, limit)
 }
 
-// pack makes the archive that the kernel unpacks: a newc cpio (Linux
-// Documentation/driver-api/early-userspace/buffer-format.rst), gzip'ed. The same payload gives the
-// same bytes: neither time nor order of the files gets in. The error is a *TooLargeError beyond MaxPayload.
+// pack makes the archive of a payload. The error is a *TooLargeError beyond MaxPayload.
 func (p Payload) pack() ([]byte, error) {
-	files, err := p.members()
+	if len(p.Ignition) == 0 {
+		return nil, fmt.Errorf("the payload has no Ignition config")
+	}
+	return Archive(append([]File{{Path: configPath, Mode: 0o600, Data: p.Ignition}}, p.Files...))
+}
+
+// Archive makes what the kernel unpacks over the initial RAM file system: a newc cpio (Linux
+// Documentation/driver-api/early-userspace/buffer-format.rst), gzip'ed. The same files give the same
+// bytes: neither time nor their order gets in. The error is a *TooLargeError beyond MaxPayload.
+func Archive(files []File) ([]byte, error) {
+	files, err := ordered(files)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +96,18 @@ func (p Payload) pack() ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// members checks the payload and gives all its files, config.ign first, the others by path.
-func (p Payload) members() ([]File, error) {
-	if len(p.Ignition) == 0 {
-		return nil, fmt.Errorf("the payload has no Ignition config")
-	}
-	files := slices.SortedFunc(slices.Values(p.Files), func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	taken := map[string]bool{configPath: true}
+// ordered checks files and gives them by path, config.ign first.
+func ordered(files []File) ([]File, error) {
+	files = slices.SortedStableFunc(slices.Values(files), func(a, b File) int {
+		if first := a.Path == configPath; first != (b.Path == configPath) {
+			if first {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	taken := make(map[string]bool)
 	for _, f := range files {
 		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsRune(f.Path, 0) {
 			return nil, fmt.Errorf("the payload's file %q needs a path relative to the root, without dots as names", f.Path)
@@ -109,7 +122,7 @@ func (p Payload) members() ([]File, error) {
 		}
 		taken[f.Path] = true
 	}
-	return append([]File{{Path: configPath, Mode: 0o600, Data: p.Ignition}}, files...), nil
+	return files, nil
 }
 
 // makeParents adds the directories above a path; the kernel drops a file that comes before them.
