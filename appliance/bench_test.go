@@ -183,8 +183,19 @@ func stepReply(tb testing.TB, inventory []byte) []byte {
 	return body
 }
 
-// BenchmarkInstructionPolls has 3,000 hosts of 1,000 clusters ask what to do next, on 16 connections.
+// BenchmarkInstructionPolls has 3,000 hosts of 1,000 clusters ask what to do next, on 16 connections: as fast as they are
+// answered, and at a rate of 15,000/s, whose latencies count from when each poll was due.
 func BenchmarkInstructionPolls(b *testing.B) {
+	for _, rate := range []int{0, 15_000} {
+		name := "unpaced"
+		if rate > 0 {
+			name = fmt.Sprintf("paced=%d/s", rate)
+		}
+		b.Run(name, func(b *testing.B) { pollInstructions(b, rate) })
+	}
+}
+
+func pollInstructions(b *testing.B, rate int) {
 	const connections = 16
 	s := newSite(b)
 	seeded := s.seed(b, 1000, 3)
@@ -207,29 +218,39 @@ func BenchmarkInstructionPolls(b *testing.B) {
 		require.NoError(b, poll(0, i)) // each host's first poll prepares its answer
 	}
 	latencies := make([][]time.Duration, connections)
-	next := make(chan struct{}, connections)
+	next := make([]chan struct{}, connections) // turns, dealt out in order
+	for client := range next {
+		next[client] = make(chan struct{}, 4)
+	}
 	var running sync.WaitGroup
+	start := time.Now()
 	for client := range connections {
 		running.Go(func() {
 			serial := client * len(hosts) / connections
-			for range next {
+			for range next[client] {
 				for range turnLength {
-					start := time.Now()
+					due := time.Now()
+					if rate > 0 {
+						nth := len(latencies[client])*connections + client
+						due = start.Add(time.Duration(nth) * time.Second / time.Duration(rate))
+						<-time.After(time.Until(due))
+					}
 					if err := poll(client, serial); err != nil {
 						b.Error(err)
 						return
 					}
-					latencies[client] = append(latencies[client], time.Since(start))
+					latencies[client] = append(latencies[client], time.Since(due))
 					serial++
 				}
 			}
 		})
 	}
-	start := time.Now()
-	for b.Loop() {
-		next <- struct{}{}
+	for turns := 0; b.Loop(); turns++ {
+		next[turns%connections] <- struct{}{}
 	}
-	close(next)
+	for client := range next {
+		close(next[client])
+	}
 	running.Wait()
 	spent := time.Since(start)
 	all := slices.Concat(latencies...)
