@@ -1,0 +1,202 @@
+package isogen
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"landfall/isogen/iso9660"
+)
+
+// NetworkBootError says that a base lacks a file that machines load over the network.
+type NetworkBootError struct {
+	Path string // of the base
+	File string // that is missing, its path in the ISO
+}
+
+func (e *NetworkBootError) Error() string {
+	return fmt.Sprintf("machines cannot boot from the base ISO %s over the network: there is no %s in it: use the live ISO of a CoreOS release, as it was published", e.Path, e.File)
+}
+
+// Kernel returns the kernel of the live system, a range of the base.
+func (b *Base) Kernel() (*Image, error) {
+	// s390x has the kernel under the other name up to OpenShift 4.18 or so, and some have both, of
+	// which the first is a stand-in.
+	names := []string{"images/pxeboot/vmlinuz", "images/pxeboot/kernel.img"}
+	if b.architecture == S390X {
+		names[0], names[1] = names[1], names[0]
+	}
+	return b.ranged("kernel", names...)
+}
+
+// Rootfs returns the root file system of the live system, a range of the base.
+func (b *Base) Rootfs() (*Image, error) { return b.ranged("rootfs", rootfsPath) }
+
+const initrdPath = "images/pxeboot/initrd.img"
+
+// Initrd returns the initial RAM file system of the live system with the payload's archive behind it,
+// which the kernel unpacks over it. There is no limit but MaxPayload.
+func (b *Base) Initrd(p Payload) (*Image, error) {
+	e, err := b.networkFile(initrdPath)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := p.pack()
+	if err != nil {
+		return nil, err
+	}
+	// An archive begins at a multiple of four bytes (Linux Documentation/driver-api/early-userspace/buffer-format.rst).
+	start := (e.Size + 3) / 4 * 4
+	layout := []extent{{length: e.Size, base: true, from: e.Offset}}
+	if start > e.Size {
+		layout = append(layout, extent{start: e.Size, length: start - e.Size})
+	}
+	layout = append(layout, patch(start, packed))
+	return newImage(b, layout, []Segment{{"initrd", 0, start}, {"config", start, start + int64(len(packed))}}), nil
+}
+
+// InsFile returns generic.ins, by which s390x loads kernel, initrd and parameters from an FTP server
+// or the service console.
+func (b *Base) InsFile() (*Image, error) { return b.ranged("boot loader", "generic.ins") }
+
+// InitrdAddrSize returns what images/initrd.addrsize of s390x must be for Initrd's image of the
+// payload: where the initrd is loaded to and how long it is, two 64-bit big-endian numbers.
+func (b *Base) InitrdAddrSize(p Payload) (*Image, error) {
+	e, err := b.networkFile("images/initrd.addrsize")
+	if err != nil {
+		return nil, err
+	}
+	initrd, err := b.Initrd(p)
+	if err != nil {
+		return nil, err
+	}
+	address := make([]byte, 8, 16)
+	if e.Size < int64(len(address)) {
+		return nil, &NetworkBootError{b.path, "images/initrd.addrsize of 16 bytes"}
+	}
+	if n, err := b.file.ReadAt(address, e.Offset); n < len(address) {
+		return nil, b.readError(err)
+	}
+	data := binary.BigEndian.AppendUint64(address, uint64(initrd.Size()))
+	return newImage(b, []extent{patch(0, data)}, []Segment{{"boot loader", 0, int64(len(data))}}), nil
+}
+
+// networkFile finds the first of the files that is there and not empty.
+func (b *Base) networkFile(paths ...string) (*iso9660.Entry, error) {
+	for _, path := range paths {
+		if e := b.volume.Find(path); e != nil && !e.Dir && e.Size > 0 {
+			return e, nil
+		}
+	}
+	return nil, &NetworkBootError{b.path, paths[0]}
+}
+
+// ranged is a file of the base as an image.
+func (b *Base) ranged(segment string, paths ...string) (*Image, error) {
+	e, err := b.networkFile(paths...)
+	if err != nil {
+		return nil, err
+	}
+	return newImage(b, []extent{{length: e.Size, base: true, from: e.Offset}}, []Segment{{segment, 0, e.Size}}), nil
+}
+
+// networkArguments are what the Assisted Installer has live systems boot with over the network
+// (openshift/assisted-service, its iPXE script). The last one is for the installed system.
+const networkArguments = `random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 console=ttyS1,115200n8 coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`
+
+// NetworkBoot says where a machine loads its live system from.
+type NetworkBoot struct {
+	KernelURL, InitrdURL, RootfsURL string
+	Arguments                       []KernelArgument // edits of the command line, as for Full
+}
+
+// CommandLine returns what the kernel is told.
+func (n NetworkBoot) CommandLine() (string, error) {
+	for _, u := range []string{n.KernelURL, n.InitrdURL, n.RootfsURL} {
+		if err := checkScriptURL(u); err != nil {
+			return "", err
+		}
+	}
+	for _, a := range n.Arguments {
+		if err := a.check(); err != nil {
+			return "", err
+		}
+	}
+	return edit(rootfsArgument+n.RootfsURL+" "+networkArguments, n.Arguments), nil
+}
+
+// checkScriptURL refuses what a script would be taken apart by.
+func checkScriptURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || strings.ContainsAny(s, " \t\r\n\"'\\$`{}") {
+		return fmt.Errorf("%q cannot be written into a boot script: give an absolute URL without blanks, quotes and braces", s)
+	}
+	return nil
+}
+
+// IPXEScript returns the script that has iPXE boot the live system.
+func IPXEScript(n NetworkBoot) (string, error) {
+	line, err := n.CommandLine()
+	if err != nil {
+		return "", err
+	}
+	if strings.Contains(line, "${") {
+		return "", &KernelArgumentError{Problem: "the kernel arguments have ${, which iPXE takes as its own: leave it out"}
+	}
+	// Kernels that are EFI programs find their initrd by the word initrd=.
+	return fmt.Sprintf("#!ipxe\ninitrd --name initrd %s\nkernel %s initrd=initrd %s\nboot\n", n.InitrdURL, n.KernelURL, line), nil
+}
+
+// IPXEChain returns the script that has iPXE ask the same URL again with the machine's MAC address,
+// so that a machine that is installed already can be told to go on to its disk (ipxe_script_type
+// boot-order-control).
+func IPXEChain(scriptURL string) (string, error) {
+	if err := checkScriptURL(scriptURL); err != nil {
+		return "", err
+	}
+	separator := "?"
+	if strings.Contains(scriptURL, "?") {
+		separator = "&"
+	}
+	return fmt.Sprintf("#!ipxe\nchain %s%smac=${net0/mac}\n", scriptURL, separator), nil
+}
+
+// GRUBMenu returns the menu that has GRUB, started over the network, boot the live system. GRUB
+// fetches from http servers only, and needs to be 2.12 or of a distribution of Red Hat for ports other than 80.
+func GRUBMenu(title string, n NetworkBoot) (string, error) {
+	line, err := n.CommandLine()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range n.Arguments {
+		if err := a.checkSyntax(); err != nil && a.Operation != Delete {
+			return "", err
+		}
+	}
+	kernel, err := grubPath(n.KernelURL)
+	if err != nil {
+		return "", err
+	}
+	initrd, err := grubPath(n.InitrdURL)
+	if err != nil {
+		return "", err
+	}
+	line = strings.Replace(line, rootfsArgument+n.RootfsURL, rootfsArgument+"'"+n.RootfsURL+"'", 1)
+	title = strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`'"\$`, r) {
+			return '_'
+		}
+		return r
+	}, title)
+	return fmt.Sprintf("set default=0\nset timeout=5\n\nmenuentry '%s' {\n\tlinux %s %s\n\tinitrd %s\n}\n", title, kernel, line, initrd), nil
+}
+
+// grubPath is an URL as GRUB names what is at it: (http,host)/path.
+func grubPath(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" {
+		return "", fmt.Errorf("GRUB cannot fetch %q: give an http URL", s)
+	}
+	return fmt.Sprintf("'(http,%s)%s'", u.Host, u.RequestURI()), nil
+}
