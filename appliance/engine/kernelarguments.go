@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/openshift/assisted-service/models"
 )
@@ -28,6 +30,12 @@ func setKernelArguments(env *models.InfraEnv, arguments models.KernelArguments) 
 	for i, argument := range arguments {
 		if argument == nil || argument.Operation == "" || argument.Value == "" {
 			return invalid("Kernel argument %d needs an operation (append, replace or delete) and a value such as rd.debug or console=ttyS0.", i)
+		}
+		switch {
+		case strings.ContainsFunc(argument.Value, unicode.IsControl):
+			return invalid("Kernel argument %d has a line break or another control character; leave it out.", i)
+		case argument.Operation == models.KernelArgumentOperationReplace && !replacement.MatchString(argument.Value):
+			return invalid("Kernel argument %d is %q, which replaces nothing; write key=old=new.", i, argument.Value)
 		}
 	}
 	text, err := json.Marshal(arguments)
