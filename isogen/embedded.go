@@ -3,10 +3,8 @@ package isogen
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"path"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/cavaliercoder/go-cpio"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 
 	"landfall/isogen/iso9660"
 )
@@ -27,7 +24,6 @@ var ErrNoPayload = errors.New("no Ignition config is embedded in the ISO")
 const (
 	maxAreaRead = 64 << 20
 	maxUnpacked = 128 << 20
-	maxXZDict   = 64 << 20 // what xz -9 uses
 )
 
 // Embedding is what is embedded in an ISO, beside what it was published with.
@@ -169,19 +165,6 @@ func gunzip(b []byte, limit int) (data, rest []byte, err error) {
 	return data, b[len(b)-in.Len():], err
 }
 
-func unxz(b []byte, limit int) (data, rest []byte, err error) {
-	end, err := xzEnd(b)
-	if err != nil {
-		return nil, nil, err
-	}
-	z, err := xz.ReaderConfig{SingleStream: true}.NewReader(bytes.NewReader(b[:end]))
-	if err != nil {
-		return nil, nil, err
-	}
-	data, err = readLimited(z, limit)
-	return data, b[end:], err
-}
-
 func unzstd(b []byte, limit int) (data, rest []byte, err error) {
 	end, err := zstdEnd(b)
 	if err != nil {
@@ -234,61 +217,6 @@ func readLimited(r io.Reader, limit int) ([]byte, error) {
 		err = fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
 	}
 	return b, err
-}
-
-// xzEnd finds where the xz stream at the start of b ends: behind the first footer whose checksum is
-// right (The .xz File Format 1.2.1, sections 2.1.1 and 2.1.2). It refuses streams that ask for a
-// larger dictionary than xz itself ever uses.
-func xzEnd(b []byte) (int, error) {
-	const header, footer = 12, 12
-	if len(b) < header+footer {
-		return 0, io.ErrUnexpectedEOF
-	}
-	if size := xzDictionary(b[header:]); size > maxXZDict {
-		return 0, fmt.Errorf("it asks for a dictionary of %d bytes, more than the %d of xz -9", size, maxXZDict)
-	}
-	flags := b[6:8]
-	for end := header + footer; end <= len(b); end += 4 {
-		f := b[end-footer : end]
-		if f[10] == 'Y' && f[11] == 'Z' && bytes.Equal(f[8:10], flags) &&
-			crc32.ChecksumIEEE(f[4:10]) == binary.LittleEndian.Uint32(f) {
-			return end, nil
-		}
-	}
-	return 0, fmt.Errorf("it does not end: %w", io.ErrUnexpectedEOF)
-}
-
-// xzDictionary reads the dictionary size out of the first block's header; 0 if it cannot be told.
-func xzDictionary(block []byte) int64 {
-	i := xzDictionaryAt(block)
-	if i < 0 || block[i] > 40 {
-		return 0
-	}
-	bits := block[i]
-	return int64(2|bits&1) << (bits/2 + 11)
-}
-
-// xzDictionaryAt finds the byte of a block's header that tells the dictionary size (sections 3.1 and
-// 5.3.1); -1 if the header is not of the one form that matters here: a single LZMA2 filter.
-func xzDictionaryAt(block []byte) int {
-	if len(block) < 8 || block[1]&0x03 != 0 {
-		return -1
-	}
-	i := 2
-	for _, present := range []byte{0x40, 0x80} { // compressed and uncompressed size
-		if block[1]&present == 0 {
-			continue
-		}
-		_, n := binary.Uvarint(block[i:])
-		if n <= 0 {
-			return -1
-		}
-		i += n
-	}
-	if len(block) < i+3 || block[i] != 0x21 || block[i+1] != 1 {
-		return -1
-	}
-	return i + 2
 }
 
 // What begins a member of a newc cpio archive, with or without checksums, and what ends an archive.

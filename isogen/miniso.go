@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"slices"
 
 	"github.com/ulikunitz/xz"
@@ -189,16 +187,9 @@ func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 
 // unpack fills between, which has to reach exactly as far as the ranges leave room, and behind them.
 func (t *table) unpack(packed []byte) error {
-	z, err := tableReader(packed)
+	b, _, err := unxz(packed, maxBetween)
 	if err != nil {
 		return fmt.Errorf("its compressed part cannot be unpacked: %w", err)
-	}
-	b, err := io.ReadAll(io.LimitReader(z, maxBetween+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("its compressed part cannot be unpacked: %w", err)
-	case len(b) > maxBetween:
-		return fmt.Errorf("its compressed part unpacks to more than %d bytes", maxBetween)
 	}
 	covered, end := int64(0), int64(0)
 	for _, r := range t.ranges {
@@ -214,32 +205,6 @@ func (t *table) unpack(packed []byte) error {
 	}
 	t.between = b
 	return nil
-}
-
-// tableReader unpacks the xz stream. coreos-installer packs with a dictionary of 64 MiB, for which the
-// decoder would set that much memory aside; none larger than what may come out is needed, so the
-// block's header is made to ask for that.
-func tableReader(packed []byte) (io.Reader, error) {
-	const header, enough = 12, 26 // bytes of the stream's header; the code of 16 MiB, maxBetween
-	if len(packed) < header+8 {
-		return nil, errCut
-	}
-	block := packed[header:]
-	size := (int(block[0]) + 1) * 4
-	at := xzDictionaryAt(block)
-	if at < 0 || size > len(block) || at >= size-4 {
-		return nil, errors.New("it is not one xz stream as coreos-installer makes it")
-	}
-	if block[at] > enough {
-		packed = slices.Clone(packed)
-		block = packed[header:]
-		if crc32.ChecksumIEEE(block[:size-4]) != binary.LittleEndian.Uint32(block[size-4:]) {
-			return nil, errors.New("the header of its block is damaged")
-		}
-		block[at] = enough
-		binary.LittleEndian.PutUint32(block[size-4:], crc32.ChecksumIEEE(block[:size-4]))
-	}
-	return xz.ReaderConfig{SingleStream: true, DictCap: 1 << 16}.NewReader(bytes.NewReader(packed))
 }
 
 // layout gives the minimal ISO as extents.
