@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -20,6 +21,9 @@ func kernelArguments(env *models.InfraEnv) (models.KernelArguments, error) {
 	}
 	return arguments, nil
 }
+
+// replacement is the value of a kernel argument that replaces another.
+var replacement = regexp.MustCompile(`^([^=]+)=([^=]+)=([^=]+)$`)
 
 // setKernelArguments keeps the kernel arguments as the API shows them; an empty list clears them.
 func setKernelArguments(env *models.InfraEnv, arguments models.KernelArguments) error {

@@ -26,6 +26,12 @@ const (
 	fileStaticNetwork = "static-network-config"
 )
 
+// The kinds of iPXE scripts.
+const (
+	alwaysDiscovery  = "discovery-image-always"
+	bootOrderControl = "boot-order-control"
+)
+
 func (s *Service) imageURL(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
 	if err != nil {
@@ -42,7 +48,7 @@ func infraEnvFile(c echo.Context, names ...string) (name, script string, err err
 	if _, err := oneOf(c, "file_name", names...); err != nil {
 		return "", "", err
 	}
-	if script, err = oneOf(c, "ipxe_script_type", engine.AlwaysDiscovery, engine.BootOrderControl); err != nil {
+	if script, err = oneOf(c, "ipxe_script_type", alwaysDiscovery, bootOrderControl); err != nil {
 		return "", "", err
 	}
 	if script != "" && name != fileIPXE {
@@ -60,11 +66,7 @@ func (s *Service) infraEnvFileURL(c echo.Context) error {
 	if _, err := s.Engine.InfraEnv(infraEnvID(c)); err != nil {
 		return err
 	}
-	query := url.Values{"file_name": {name}}
-	if script != "" {
-		query.Set("ipxe_script_type", script)
-	}
-	address := s.Engine.URL + BasePath + "/v2/infra-envs/" + infraEnvID(c) + "/downloads/files?" + query.Encode()
+	address := s.fileURL(infraEnvID(c), name, script)
 	return c.JSON(http.StatusOK, &models.PresignedURL{URL: &address, ExpiresAt: strfmt.DateTime(time.Time{})})
 }
 
@@ -92,6 +94,8 @@ func (s *Service) downloadInfraEnvFile(c echo.Context) error {
 	return nil
 }
 
+// downloadIPXEScript answers with what iPXE boots the discovery image by. With boot-order-control it only has the machine
+// ask again with its MAC address, and a machine that was installed gets 404 then, so that it goes on to its disk.
 func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	mac := c.QueryParam("mac")
 	if mac != "" {
@@ -101,16 +105,49 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 		}
 		mac = parsed.String()
 	}
-	env, err := s.Engine.InfraEnv(infraEnvID(c))
+	recipe, err := s.Engine.Recipe(c.Request().Context(), infraEnvID(c))
 	if err != nil {
 		return err
 	}
-	text, err := s.Engine.IPXEScript(c.Request().Context(), infraEnvID(c), kind, mac, s.Engine.BootLinks(env, s.Engine.URL))
-	if err != nil {
-		return err
+	var script string
+	switch {
+	case mac == "" && kind == bootOrderControl:
+		script, err = isogen.IPXEChain(s.fileURL(recipe.InfraEnvID, fileIPXE, ""))
+	case mac != "":
+		if err := s.Engine.CheckNetworkBoot(recipe.InfraEnvID, mac); err != nil {
+			return err
+		}
+		fallthrough
+	default:
+		script, err = isogen.IPXEScript(s.networkBoot(recipe))
 	}
-	sendBytes(c, infraEnvID(c)+"-"+fileIPXE, *env.UpdatedAt, text)
+	if err != nil {
+		return problem.Conflict("there is no iPXE script of infra-env %s: %s", recipe.Name, err)
+	}
+	sendBytes(c, recipe.InfraEnvID+"-"+fileIPXE, recipe.Modified, []byte(script))
 	return nil
+}
+
+// networkBoot is where a machine fetches its live system from, by the paths of the Assisted Installer's image service.
+func (s *Service) networkBoot(recipe *engine.Recipe) isogen.NetworkBoot {
+	of := "?" + url.Values{"version": {recipe.OpenshiftVersion}, "arch": {recipe.CPUArchitecture}}.Encode()
+	boot := isogen.NetworkBoot{
+		KernelURL: s.Engine.URL + "/boot-artifacts/kernel" + of,
+		RootfsURL: s.Engine.URL + "/boot-artifacts/rootfs" + of,
+		InitrdURL: s.Engine.URL + "/images/" + recipe.InfraEnvID + "/pxe-initrd" + of,
+	}
+	for _, a := range recipe.KernelArguments {
+		boot.Arguments = append(boot.Arguments, isogen.KernelArgument{Operation: isogen.Operation(a.Operation), Value: a.Value})
+	}
+	return boot
+}
+
+func (s *Service) fileURL(infraEnvID, name, script string) string {
+	query := url.Values{"file_name": {name}}
+	if script != "" {
+		query.Set("ipxe_script_type", script)
+	}
+	return s.Engine.URL + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
 }
 
 // downloadStaticNetwork answers with a tar of the hosts' network files, and with nothing when they all use DHCP.
