@@ -82,6 +82,7 @@ type Engine struct {
 	replies  keyedLocks
 	hosts    *life[hostSituation]
 	clusters *life[clusterSituation]
+	judge    judge         // nil: the validations
 	alarm    chan struct{} // a deadline was set that may be earlier than the one waited for
 	work     chan struct{} // the set of clusters to prepare changed
 	unfrozen chan string   // infra-envs whose recipe waits for the agent's pull spec

@@ -34,26 +34,9 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *mo
 	id := *params.HostID
 	key := infraEnvID + "/" + id.String()
 	var h *hostRecord
-	err := e.update(ctx, func(c *change) error {
-		env, err := c.infraEnv(infraEnvID)
-		if err != nil {
-			return err
-		}
-		if err := c.leaveOtherInfraEnvs(id, infraEnvID); err != nil {
-			return err
-		}
-		h, err = c.host(key)
-		if KindOf(err) == NotFound {
-			h, err = c.addHost(env, id, params.DiscoveryAgentVersion)
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		e.seen(key)
-		h.API.DiscoveryAgentVersion = params.DiscoveryAgentVersion
-		h.API.RegisteredAt = c.dateTime()
-		return c.registerAgain(h)
+	err := e.update(ctx, func(c *change) (err error) {
+		h, err = c.registerHost(infraEnvID, id, params.DiscoveryAgentVersion)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -68,6 +51,28 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *mo
 	}
 	runner, err := e.runnerCommand(host, params.DiscoveryAgentVersion)
 	return &Registration{Host: host, Runner: runner}, err
+}
+
+func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion string) (*hostRecord, error) {
+	env, err := c.infraEnv(infraEnvID)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.leaveOtherInfraEnvs(id, infraEnvID); err != nil {
+		return nil, err
+	}
+	key := infraEnvID + "/" + id.String()
+	h, err := c.host(key)
+	if KindOf(err) == NotFound {
+		return c.addHost(env, id, agentVersion)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.e.seen(key)
+	h.API.DiscoveryAgentVersion = agentVersion
+	h.API.RegisteredAt = c.dateTime()
+	return h, c.registerAgain(h)
 }
 
 func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion string) (*hostRecord, error) {
@@ -413,47 +418,49 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 
 // BindHost gives a host of an infra-env that belongs to no cluster to a cluster.
 func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string) (*models.Host, error) {
-	err := e.update(ctx, func(c *change) error {
-		h, err := c.hostIn(infraEnvID, hostID)
-		if err != nil {
-			return err
-		}
-		if h.API.ClusterID != nil {
-			return conflict("Host %s already belongs to cluster %s; unbind it first.", c.hostName(h), h.API.ClusterID)
-		}
-		cluster, err := c.cluster(clusterID)
-		if KindOf(err) == NotFound {
-			return invalid("There is no cluster %s that host %s could be given to.", clusterID, c.hostName(h))
-		}
-		if err != nil {
-			return err
-		}
-		env, err := c.infraEnv(infraEnvID)
-		if err != nil {
-			return err
-		}
-		if arch := cluster.API.CPUArchitecture; arch != "" && arch != "multi" && arch != env.API.CPUArchitecture {
-			return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name, env.API.CPUArchitecture, cluster.API.Name, arch)
-		}
-		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *cluster.API.Status) {
-			return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
-		}
-		if _, err := c.fireHost(h, onBind, ""); err != nil {
-			return err
-		}
-		bound := strfmt.UUID(clusterID)
-		h.API.ClusterID = &bound
-		c.saveHost(h)
-		c.settleCluster(clusterID)
-		return errors.Join(
-			clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
-			c.hostEvent(h, eventHostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h), cluster.API.Name),
-		)
-	})
+	err := e.update(ctx, func(c *change) error { return c.bindHost(infraEnvID, hostID, clusterID) })
 	if err != nil {
 		return nil, err
 	}
 	return e.Host(infraEnvID, hostID)
+}
+
+func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
+	h, err := c.hostIn(infraEnvID, hostID)
+	if err != nil {
+		return err
+	}
+	if h.API.ClusterID != nil {
+		return conflict("Host %s already belongs to cluster %s; unbind it first.", c.hostName(h), h.API.ClusterID)
+	}
+	cluster, err := c.cluster(clusterID)
+	if KindOf(err) == NotFound {
+		return invalid("There is no cluster %s that host %s could be given to.", clusterID, c.hostName(h))
+	}
+	if err != nil {
+		return err
+	}
+	env, err := c.infraEnv(infraEnvID)
+	if err != nil {
+		return err
+	}
+	if arch := cluster.API.CPUArchitecture; arch != "" && arch != "multi" && arch != env.API.CPUArchitecture {
+		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name, env.API.CPUArchitecture, cluster.API.Name, arch)
+	}
+	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *cluster.API.Status) {
+		return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
+	}
+	if _, err := c.fireHost(h, onBind, ""); err != nil {
+		return err
+	}
+	bound := strfmt.UUID(clusterID)
+	h.API.ClusterID = &bound
+	c.saveHost(h)
+	c.settleCluster(clusterID)
+	return errors.Join(
+		clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
+		c.hostEvent(h, eventHostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h), cluster.API.Name),
+	)
 }
 
 // hostName is what people call a host: the name they gave it, the name it has, or its id.

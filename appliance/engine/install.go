@@ -39,65 +39,68 @@ const (
 // InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the hosts measure their
 // disks and pull images, and when all of that is done the hosts install themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
-	err := e.update(ctx, func(c *change) error {
-		row, err := c.cluster(id)
-		if err != nil {
-			return err
-		}
-		if err := c.fireCluster(row, onInstall); err != nil {
-			return err
-		}
-		c.settleCluster(id)
-		return c.clusterEvent(row, eventClusterPrepared, models.EventSeverityInfo, "Cluster %s: the installation is being prepared.", row.API.Name)
-	})
-	if err != nil {
+	if err := e.update(ctx, func(c *change) error { return c.installCluster(id) }); err != nil {
 		return nil, err
 	}
 	return e.Cluster(id)
+}
+
+func (c *change) installCluster(id string) error {
+	row, err := c.cluster(id)
+	if err != nil {
+		return err
+	}
+	if err := c.fireCluster(row, onInstall); err != nil {
+		return err
+	}
+	c.settleCluster(id)
+	return c.clusterEvent(row, eventClusterPrepared, models.EventSeverityInfo, "Cluster %s: the installation is being prepared.", row.API.Name)
 }
 
 // CancelInstallation ends an installation or its preparation. Hosts that are still in the discovery image stop what they
 // do.
 func (e *Engine) CancelInstallation(ctx context.Context, id string) (*models.Cluster, error) {
-	return e.endInstallation(ctx, id, onCancel, eventInstallationCanceled, "Cluster %s: the installation was cancelled.")
+	return e.endInstallation(ctx, id, onCancel)
 }
 
 // ResetCluster takes a cluster whose installation failed, was cancelled or is under way back to its description. Its hosts
 // must be restarted from the discovery image.
 func (e *Engine) ResetCluster(ctx context.Context, id string) (*models.Cluster, error) {
-	return e.endInstallation(ctx, id, onReset, eventInstallationReset, "Cluster %s was reset to its description.")
+	return e.endInstallation(ctx, id, onReset)
 }
 
-func (e *Engine) endInstallation(ctx context.Context, id string, on trigger, name, message string) (*models.Cluster, error) {
-	err := e.update(ctx, func(c *change) error {
-		row, err := c.cluster(id)
-		if err != nil {
-			return err
-		}
-		if err := c.fireCluster(row, on); err != nil {
-			return err
-		}
-		hosts, err := c.hostsOf(id)
-		if err != nil {
-			return err
-		}
-		for _, h := range hosts {
-			if _, err := c.fireHost(h, on, ""); err != nil {
-				return err
-			}
-		}
-		if on == onReset {
-			if err := c.forgetInstallation(row, hosts); err != nil {
-				return err
-			}
-		}
-		c.settleCluster(id)
-		return c.clusterEvent(row, name, models.EventSeverityInfo, message, row.API.Name)
-	})
-	if err != nil {
+func (e *Engine) endInstallation(ctx context.Context, id string, on trigger) (*models.Cluster, error) {
+	if err := e.update(ctx, func(c *change) error { return c.endInstallation(id, on) }); err != nil {
 		return nil, err
 	}
 	return e.Cluster(id)
+}
+
+func (c *change) endInstallation(id string, on trigger) error {
+	row, err := c.cluster(id)
+	if err != nil {
+		return err
+	}
+	if err := c.fireCluster(row, on); err != nil {
+		return err
+	}
+	hosts, err := c.hostsOf(id)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if _, err := c.fireHost(h, on, ""); err != nil {
+			return err
+		}
+	}
+	c.settleCluster(id)
+	if on == onCancel {
+		return c.clusterEvent(row, eventInstallationCanceled, models.EventSeverityInfo, "Cluster %s: the installation was cancelled.", row.API.Name)
+	}
+	if err := c.forgetInstallation(row, hosts); err != nil {
+		return err
+	}
+	return c.clusterEvent(row, eventInstallationReset, models.EventSeverityInfo, "Cluster %s was reset to its description.", row.API.Name)
 }
 
 // forgetInstallation clears what an installation left in a cluster and its hosts.
@@ -374,53 +377,56 @@ func finalizingStages() []models.FinalizingStage {
 
 // FinalizingProgress notes the stage that the controller in the cluster is at.
 func (e *Engine) FinalizingProgress(ctx context.Context, id string, stage models.FinalizingStage) error {
-	return e.update(ctx, func(c *change) error {
-		row, err := c.cluster(id)
-		if err != nil {
-			return err
-		}
-		at := slices.Index(finalizingStages(), stage)
-		if at < 0 {
-			return invalid("There is no finalizing stage %q.", stage)
-		}
-		if row.API.Progress.FinalizingStage == stage || *row.API.Status == clusterInstalled {
-			return nil
-		}
-		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
-		row.API.Progress.FinalizingStagePercentage = int64((at + 1) * 100 / len(finalizingStages()))
-		if *row.API.Status == clusterFinalizing {
-			row.API.Progress.TotalPercentage = preparingShare + installingShare + row.API.Progress.FinalizingStagePercentage*finalizingShare/100
-		}
-		c.saveCluster(row)
-		return c.clusterEvent(row, eventFinalizingStage, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name, stage)
-	})
+	return e.update(ctx, func(c *change) error { return c.finalizingProgress(id, stage) })
+}
+
+func (c *change) finalizingProgress(id string, stage models.FinalizingStage) error {
+	row, err := c.cluster(id)
+	if err != nil {
+		return err
+	}
+	at := slices.Index(finalizingStages(), stage)
+	if at < 0 {
+		return invalid("There is no finalizing stage %q.", stage)
+	}
+	if row.API.Progress.FinalizingStage == stage || *row.API.Status == clusterInstalled {
+		return nil
+	}
+	row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
+	row.API.Progress.FinalizingStagePercentage = int64((at + 1) * 100 / len(finalizingStages()))
+	if *row.API.Status == clusterFinalizing {
+		row.API.Progress.TotalPercentage = preparingShare + installingShare + row.API.Progress.FinalizingStagePercentage*finalizingShare/100
+	}
+	c.saveCluster(row)
+	return c.clusterEvent(row, eventFinalizingStage, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name, stage)
 }
 
 // CompleteInstallation notes what the controller in the cluster says of the end of the installation.
 func (e *Engine) CompleteInstallation(ctx context.Context, id string, success bool, reason string) (*models.Cluster, error) {
-	err := e.update(ctx, func(c *change) error {
-		row, err := c.cluster(id)
-		if err != nil {
-			return err
-		}
-		if err := c.fireCluster(row, onCompletion); err != nil {
-			return err
-		}
-		if *row.API.Status == clusterInstalled {
-			return nil
-		}
-		if !success {
-			reason = orText(reason, "the controller in the cluster gave no reason")
-		}
-		row.Completion = &completion{At: c.now, Success: success, Error: reason}
-		c.saveCluster(row)
-		c.settleCluster(id)
-		return nil
-	})
-	if err != nil {
+	if err := e.update(ctx, func(c *change) error { return c.completeInstallation(id, success, reason) }); err != nil {
 		return nil, err
 	}
 	return e.Cluster(id)
+}
+
+func (c *change) completeInstallation(id string, success bool, reason string) error {
+	row, err := c.cluster(id)
+	if err != nil {
+		return err
+	}
+	if err := c.fireCluster(row, onCompletion); err != nil {
+		return err
+	}
+	if slices.Contains([]string{clusterInstalled, clusterAddingHosts}, *row.API.Status) {
+		return nil
+	}
+	if !success {
+		reason = orText(reason, "the controller in the cluster gave no reason")
+	}
+	row.Completion = &completion{At: c.now, Success: success, Error: reason}
+	c.saveCluster(row)
+	c.settleCluster(id)
+	return nil
 }
 
 // ReportOperator notes the state of an operator that the controller in the cluster watches.

@@ -28,36 +28,37 @@ func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*m
 }
 
 func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger) (*models.Host, error) {
-	err := e.update(ctx, func(c *change) error {
-		h, err := c.hostIn(infraEnvID, hostID)
-		if err != nil {
-			return err
-		}
-		if h.API.ClusterID == nil {
-			return conflict("Host %s belongs to no cluster.", c.hostName(h))
-		}
-		env, err := c.infraEnv(infraEnvID)
-		if err != nil {
-			return err
-		}
-		if env.API.ClusterID != "" {
-			return conflict("Infra-env %s was made for one cluster; its hosts can't be taken from it.", *env.API.Name)
-		}
-		if _, err := c.fireHost(h, on, ""); err != nil {
-			return err
-		}
-		clusterID := h.API.ClusterID.String()
-		if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.", c.hostName(h)); err != nil {
-			return err
-		}
-		c.forgetCluster(h)
-		c.settleCluster(clusterID)
-		return clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h))
-	})
-	if err != nil {
+	if err := e.update(ctx, func(c *change) error { return c.takeFromCluster(infraEnvID, hostID, on) }); err != nil {
 		return nil, err
 	}
 	return e.Host(infraEnvID, hostID)
+}
+
+func (c *change) takeFromCluster(infraEnvID, hostID string, on trigger) error {
+	h, err := c.hostIn(infraEnvID, hostID)
+	if err != nil {
+		return err
+	}
+	if h.API.ClusterID == nil {
+		return conflict("Host %s belongs to no cluster.", c.hostName(h))
+	}
+	env, err := c.infraEnv(infraEnvID)
+	if err != nil {
+		return err
+	}
+	if env.API.ClusterID != "" {
+		return conflict("Infra-env %s was made for one cluster; its hosts can't be taken from it.", *env.API.Name)
+	}
+	if _, err := c.fireHost(h, on, ""); err != nil {
+		return err
+	}
+	clusterID := h.API.ClusterID.String()
+	if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.", c.hostName(h)); err != nil {
+		return err
+	}
+	c.forgetCluster(h)
+	c.settleCluster(clusterID)
+	return clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h))
 }
 
 // forgetCluster clears what a host was and got in its cluster.

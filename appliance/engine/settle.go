@@ -137,14 +137,11 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 // refreshHosts validates the hosts of a cluster and moves those whose lifecycle says so.
 func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 	for i, h := range w.records {
-		var report *validation.Report
-		if validated(*h.API.Status) {
-			report, err = c.validateHost(h, w.hosts[i], w)
-			if err != nil {
-				return moved, err
-			}
+		found, err := c.judgeHost(h, w.hosts[i], w)
+		if err != nil {
+			return moved, err
 		}
-		s := c.situation(h, &w.row.API, report)
+		s := c.situation(h, &w.row.API, found)
 		s.expendable = func() bool { return enough(&w.row.API, w.records, installed) }
 		did, err := c.moveHost(h, onRefresh, s)
 		if err != nil {
@@ -158,6 +155,45 @@ func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 // validated tells whether a host's validations matter in its state.
 func validated(status string) bool {
 	return slices.Contains(undecided, status) || slices.Contains(undecidedUnbound, status) || slices.Contains([]string{preparing, preparingFailed, prepared, binding, unbinding}, status)
+}
+
+// judgement is what validations say, and what stands behind it.
+type judgement struct {
+	verdict validation.Verdict
+	failing string
+}
+
+// judge says what stands in the way of an installation. The validations are the only one but in random walks, which choose at
+// random what is found.
+type judge interface {
+	host(h *hostRecord) judgement
+	cluster(w *roster) judgement
+}
+
+func (c *change) judgeHost(h *hostRecord, host *inventory.Host, w *roster) (judgement, error) {
+	if !validated(*h.API.Status) {
+		return judgement{verdict: validation.Ready}, nil
+	}
+	if c.e.judge != nil {
+		return c.e.judge.host(h), nil
+	}
+	report, err := c.validateHost(h, host, w)
+	if err != nil {
+		return judgement{}, err
+	}
+	return judgement{report.Verdict(), messages(report.Blocking())}, nil
+}
+
+func (c *change) judgeCluster(w *roster) (judgement, error) {
+	if c.e.judge != nil {
+		return c.e.judge.cluster(w), nil
+	}
+	if w.report == nil {
+		if err := c.validateCluster(w); err != nil {
+			return judgement{}, err
+		}
+	}
+	return judgement{w.report.Verdict(), messages(w.report.Blocking())}, nil
 }
 
 func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *roster) (*validation.Report, error) {
@@ -192,16 +228,13 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *roster) (*
 }
 
 // situation gathers what the host table looks at.
-func (c *change) situation(h *hostRecord, cluster *models.Cluster, report *validation.Report) hostSituation {
-	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: validation.Ready, warnOnly: c.e.Timeouts.WarnOnly}
+func (c *change) situation(h *hostRecord, cluster *models.Cluster, found judgement) hostSituation {
+	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: found.verdict, failing: found.failing, warnOnly: c.e.Timeouts.WarnOnly}
 	if h.API.Progress != nil {
 		s.stage = h.API.Progress.CurrentStage
 	}
 	if cluster != nil {
 		s.clusterStatus = *cluster.Status
-	}
-	if report != nil {
-		s.verdict, s.failing = report.Verdict(), messages(report.Blocking())
 	}
 	if at, limit := c.hostLimit(h); !at.IsZero() {
 		s.timedOut, s.limit = !c.now.Before(at), limit
@@ -229,7 +262,7 @@ func (c *change) fireHost(h *hostRecord, on trigger, reason string) (bool, error
 		}
 		cluster = &row.API
 	}
-	s := c.situation(h, cluster, nil)
+	s := c.situation(h, cluster, judgement{verdict: validation.Ready})
 	s.reason = reason
 	return c.moveHost(h, on, s)
 }
@@ -308,13 +341,11 @@ func (c *change) refreshUnbound(key string) error {
 	if err != nil {
 		return err
 	}
-	var report *validation.Report
-	if validated(*h.API.Status) {
-		if report, err = c.validateHost(h, host, nil); err != nil {
-			return err
-		}
+	found, err := c.judgeHost(h, host, nil)
+	if err != nil {
+		return err
 	}
-	_, err = c.moveHost(h, onRefresh, c.situation(h, nil, report))
+	_, err = c.moveHost(h, onRefresh, c.situation(h, nil, found))
 	return err
 }
 
@@ -323,12 +354,11 @@ func (c *change) refreshState(w *roster) (bool, error) {
 	row := w.row
 	s := clusterSituation{cluster: row, now: c.now, verdict: validation.Ready, warnOnly: c.e.Timeouts.WarnOnly}
 	if slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status) {
-		if w.report == nil {
-			if err := c.validateCluster(w); err != nil {
-				return false, err
-			}
+		found, err := c.judgeCluster(w)
+		if err != nil {
+			return false, err
 		}
-		s.verdict, s.failing = w.report.Verdict(), messages(w.report.Blocking())
+		s.verdict, s.failing = found.verdict, found.failing
 	}
 	c.countHosts(&s, w)
 	if limit, ok := c.e.clusterLimit(row); ok {
