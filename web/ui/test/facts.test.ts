@@ -80,7 +80,7 @@ describe('whyNoMinimal', () => {
 
 describe('whyNoNetworkBoot', () => {
   it('says the reason, or that it is so', () => {
-    const boot = { kernel_url: '', reason: 'It has no kernel.' } as NonNullable<ImageFacts['network_boot']>;
+    const boot = { reason: 'It has no kernel.' };
     expect(whyNoNetworkBoot(undefined)).toBe('');
     expect(whyNoNetworkBoot({ ...facts, network_boot: { ...boot, kernel_url: 'http://x' } })).toBe('');
     expect(whyNoNetworkBoot({ ...facts, network_boot: boot })).toBe('It has no kernel.');

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { OsImage } from '../src/osimages/api';
+import { isArriving, type OsImage } from '../src/osimages/api';
 import { describeBoots, describeSource, describeUpload, isMoving, shareOf, whyNotRemovable } from '../src/osimages/describe';
 import type { UploadState, UploadView } from '../src/osimages/upload';
-import { isCoreOS, isDigest, readVolumeId } from '../src/osimages/volume';
+import { isCoreOS, isDigest, isVersion, readVolumeId, versionOf } from '../src/osimages/volume';
 
 const view = (state: UploadState, more: Partial<UploadView> = {}): UploadView => ({
   key: 'key',
+  id: 'id',
   name: 'live.iso',
   size: 1024 ** 3,
   sent: 256 * 1024 ** 2,
@@ -49,15 +50,24 @@ describe('describeBoots', () => {
 });
 
 describe('describeSource', () => {
-  it.each<[OsImage['source'], string, string]>([
-    ['file', '/srv/live.iso', 'the file /srv/live.iso'],
-    ['file', '', 'a file'],
-    ['url', 'https://mirror.site.test/live.iso', 'https://mirror.site.test/live.iso'],
-    ['url', '', 'a URL'],
-    ['import', '/x', 'uploaded or imported'],
-    ['payload', '', 'the release payload'],
-  ])('says of %s %s: %s', (source, path, text) => {
-    expect(describeSource({ source, path })).toBe(text);
+  it.each<[Partial<OsImage>, string]>([
+    [{ source: 'file', path: '/srv/live.iso' }, 'the file /srv/live.iso'],
+    [{ source: 'url', url: 'https://mirror.site.test/live.iso' }, 'https://mirror.site.test/live.iso'],
+    [{ source: 'url' }, 'a URL'],
+    [{ source: 'import', name: 'live.iso' }, 'live.iso, uploaded or imported'],
+    [{ source: 'import' }, 'uploaded or imported'],
+    [{ source: 'payload', release: 'quay.io/r@sha256:1' }, 'the release quay.io/r@sha256:1'],
+    [{ source: 'payload' }, 'a release'],
+  ])('says of %j: %s', (image, text) => {
+    expect(describeSource(image as OsImage)).toBe(text);
+  });
+});
+
+describe('isArriving', () => {
+  it('is so of an upload that is not whole', () => {
+    expect(isArriving({ source: 'import', state: 'waiting' } as OsImage)).toBe(true);
+    expect(isArriving({ source: 'import', state: 'ready' } as OsImage)).toBe(false);
+    expect(isArriving({ source: 'url', state: 'downloading' } as OsImage)).toBe(false);
   });
 });
 
@@ -67,7 +77,7 @@ describe('whyNotRemovable', () => {
     [{ removable: true }, /^$/],
     [{ in_use_by: 1 }, /^1 infra-env uses it\.$/],
     [{ in_use_by: 2 }, /^2 infra-envs use it\.$/],
-    [{ source: 'file' }, /configuration file/],
+    [{ configured: true, in_use_by: 2 }, /configuration file/],
     [{}, /in use/],
   ])('says of %j: %s', (facts, sentence) => {
     expect(whyNotRemovable({ ...image, ...facts })).toMatch(sentence);
@@ -115,6 +125,26 @@ describe('isCoreOS', () => {
   });
   it('does not know others', () => {
     expect(isCoreOS('RHEL-9-5-0-BaseOS-x86_64')).toBe(false);
+  });
+});
+
+describe('versionOf', () => {
+  it.each([
+    ['rhcos-418.94.202501221327-0', '4.18'],
+    ['scos-49.0.1', '4.9'],
+    ['rhcos-9.6.20250523-0', undefined],
+    ['rhcos-10.1.20260101-0', undefined],
+    ['fedora-coreos-41.20250105.3.0', undefined],
+    ['', undefined],
+  ])('reads %s', (id, version) => {
+    expect(versionOf(id)).toBe(version);
+  });
+});
+
+describe('isVersion', () => {
+  it('takes two or three numbers', () => {
+    expect(['4.20', '4.20.8', '4.21.0-rc.1'].every(isVersion)).toBe(true);
+    expect(['', '4', '4.', 'four', '4.20.8.1'].some(isVersion)).toBe(false);
   });
 });
 

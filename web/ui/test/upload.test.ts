@@ -8,6 +8,7 @@ const mebibyte = 1024 ** 2;
 class Appliance {
   now = 0;
   received = new Map<string, Uint8Array>();
+  whole = new Set<string>();
   announced: unknown[] = [];
   parts: number[] = [];
   waits: number[] = [];
@@ -33,6 +34,7 @@ class Appliance {
         this.#fail();
         return Promise.resolve(this.#of(id).length);
       },
+      isWhole: (id) => Promise.resolve(this.whole.has(id)),
       append: async (id, offset, part, signal) => {
         this.onPart(this.parts.length + 1);
         this.#fail();
@@ -189,6 +191,21 @@ describe('an upload', () => {
     await begin(appliance);
     await settle();
     expect(appliance.has('id-2', content(3 * mebibyte))).toBe(true);
+  });
+
+  it('is done when only the last answer was lost', async () => {
+    const appliance = new Appliance();
+    appliance.onPart = (count) => {
+      if (count === 4) {
+        appliance.received.delete('id-1');
+        appliance.whole.add('id-1');
+        appliance.failures = [away()];
+      }
+    };
+    await begin(appliance);
+    await settle();
+    expect(appliance.last).toMatchObject({ state: 'done', sent: 3 * mebibyte });
+    expect(appliance.announced).toHaveLength(1);
   });
 
   it('ends with what the appliance has against the file, and can be tried again', async () => {

@@ -13,6 +13,7 @@ const surroundings = (transport: Partial<Transport> = {}, kept?: string) => {
     transport: {
       announce: vi.fn(() => Promise.resolve({ id: 'id-1', offset_bytes: 0 })),
       offset: vi.fn(() => Promise.resolve(0)),
+      isWhole: vi.fn(() => Promise.resolve(false)),
       append: vi.fn(() => Promise.resolve()),
       abandon: vi.fn(() => Promise.resolve()),
       ...transport,

@@ -40,15 +40,17 @@ export const imageMock = ({ isEmpty = false } = {}) => {
   let images = isEmpty
     ? []
     : [
-        osImage({ source: 'file', path: '/srv/rhcos-4.20-x86_64-live.iso', in_use_by: 2, removable: false }),
+        osImage({ source: 'file', configured: true, path: '/srv/rhcos-4.20-x86_64-live.iso', in_use_by: 2, removable: false }),
         osImage({ cpu_architecture: 'arm64', boots: ['UEFI CD', 'UEFI USB'], minimal: false, minimal_reason: 'The ISO has no table for it (coreos/miniso.dat). Upload the ISO again and let the appliance make one.' }),
-        osImage({ openshift_version: '4.19', state: 'downloading', source: 'url', path: 'https://mirror.site.test/rhcos-4.19-live.iso', done_bytes: 0.5 * gib, total_bytes: 1.2 * gib, minimal: false, network_boot: false, boots: [], sha256: '', volume_id: '', coreos_version: '', size_bytes: 0 }),
+        osImage({ openshift_version: '4.19', state: 'downloading', source: 'url', configured: true, url: 'https://mirror.site.test/rhcos-4.19-live.iso', done_bytes: 0.5 * gib, total_bytes: 1.2 * gib, minimal: false, network_boot: false, boots: [], sha256: '', volume_id: '', coreos_version: '', size_bytes: 0 }),
         osImage({ openshift_version: '4.18', state: 'bad', message: 'The file ends after 12 MiB; its volume descriptor says 1.1 GiB. Upload it again.', minimal: false, network_boot: false, boots: [] }),
       ];
 
   const osImages = (method, path, headers, body) => {
     if (path.length === 0 && method === 'GET') {
-      return [200, { os_images: images }];
+      const arriving = [...uploads.values()].map(({ id, facts, offset }) =>
+        osImage({ id, name: facts.name, state: 'waiting', message: 'The upload was interrupted.', done_bytes: offset, total_bytes: facts.size_bytes, size_bytes: 0, sha256: '', boots: [], minimal: false, network_boot: false }));
+      return [200, { os_images: [...arriving, ...images] }];
     }
     if (path[0] === 'uploads') {
       return upload(method, path[1], headers, body);
@@ -96,7 +98,7 @@ export const imageMock = ({ isEmpty = false } = {}) => {
       return [204, undefined, { 'Upload-Offset': String(found.offset) }];
     }
     uploads.delete(id);
-    const made = osImage({ size_bytes: found.offset, openshift_version: found.facts.openshift_version ?? '4.21' });
+    const made = osImage({ id, name: found.facts.name, size_bytes: found.offset, openshift_version: found.facts.openshift_version ?? '4.21' });
     images.push(made);
     return [201, made];
   };
@@ -124,7 +126,7 @@ export const imageMock = ({ isEmpty = false } = {}) => {
       full: { url: here.full, size_bytes: image.length, etag: '"mock"', sha256: computed },
       minimal: { url: here.minimal, size_bytes: image.length, etag: '"mock-minimal"', sha256: computed },
       short_url: code ? here.short : '',
-      short_url_expires: code ? new Date(began + 7 * 24 * 3_600_000).toISOString() : '',
+      short_url_expires: code ? new Date(began + 7 * 24 * 3_600_000).toISOString() : null,
       urls: [here, kinds('http://192.0.2.2:8090')],
       network_boot: {
         ipxe_url: `${url}/ipxe/${id}`,
@@ -150,7 +152,7 @@ export const imageMock = ({ isEmpty = false } = {}) => {
     const read = (client, state, part, seconds, sentence, more) => ({
       client,
       image: digest,
-      kind: 'full-iso',
+      kind: 'full',
       first_read: new Date(began - 60_000).toISOString(),
       last_read: new Date(now - seconds * 1_000).toISOString(),
       bytes: Math.round(part * 0.01 * 1.3 * gib),
@@ -187,7 +189,7 @@ export const imageMock = ({ isEmpty = false } = {}) => {
         return [200, isEmpty ? { reads: [] } : reads()];
       case 'short-url':
         codes.set(id, method === 'DELETE' ? '' : randomUUID().replaceAll('-', '').slice(0, 16));
-        return method === 'DELETE' ? [204] : [200, facts(id, typeOf(id), url)];
+        return method === 'DELETE' ? [204] : [200, { short_url: facts(id, typeOf(id), url).short_url, short_url_expires: null }];
       default:
         return undefined;
     }

@@ -164,8 +164,8 @@ const addresses = (boot: NetworkBoot): [term: string, url: string][] =>
       ['Kernel', boot.kernel_url],
       ['Initrd', boot.initrd_url],
       ['Root file system', boot.rootfs_url],
-    ] as [string, string][]
-  ).filter(([, url]) => url !== '');
+    ] as [string, string | undefined][]
+  ).filter((address): address is [string, string] => !!address[1]);
 
 /** The image that holds the settings alone. */
 export const ConfigImage = ({ facts: { config_image_url: url }, there }: Props) =>

@@ -76,13 +76,12 @@ export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
   );
 };
 
-/** Until when the address is good; a year of 1 is Go's way to say never. */
 const validity = (expires: string | null | undefined): string =>
-  expires && !expires.startsWith('0001-') ? `Valid until ${moment(expires)}` : 'Valid until revoked';
+  expires ? `Valid until ${moment(expires)}` : 'Valid until revoked';
 
 const hour = 3_600;
 const validities = [
-  { seconds: '', label: 'as long as the appliance usually gives' },
+  { seconds: '', label: 'until it is revoked' },
   { seconds: String(8 * hour), label: '8 hours' },
   { seconds: String(24 * hour), label: '1 day' },
   { seconds: String(7 * 24 * hour), label: '7 days' },

@@ -21,16 +21,16 @@ export type NetworkAddresses = {
 
 /** What network boot takes. */
 export type NetworkBoot = {
-  ipxe_url: string;
+  ipxe_url?: string;
   /** The script itself. */
-  ipxe_script: string;
-  kernel_url: string;
-  initrd_url: string;
-  rootfs_url: string;
-  kernel_arguments: string;
-  grub_url: string;
+  ipxe_script?: string;
+  kernel_url?: string;
+  initrd_url?: string;
+  rootfs_url?: string;
+  kernel_arguments?: string;
+  grub_url?: string;
   /** For UEFI firmware that boots from an ISO over HTTP. */
-  http_boot_url: string;
+  http_boot_url?: string;
   /** Why there is none of this. */
   reason?: string;
 };
@@ -90,7 +90,7 @@ export const getImageFacts = (infraEnvId: string, signal?: AbortSignal): Promise
 export const getReads = async (infraEnvId: string, signal: AbortSignal): Promise<Read[]> =>
   (await getJSON<{ reads: Read[] | null }>(ofInfraEnv(infraEnvId, 'reads'), signal)).reads ?? [];
 
-/** Makes another short address; the old one leads nowhere from then on. Without `seconds` the appliance decides. */
+/** Makes another short address; the old one leads nowhere from then on. Without `seconds` it has no end. */
 export const renewShortURL = async (infraEnvId: string, seconds?: number): Promise<void> => {
   await request('POST', ofInfraEnv(infraEnvId, 'short-url'), {
     json: seconds === undefined ? {} : { valid_seconds: seconds },

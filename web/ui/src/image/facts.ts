@@ -4,10 +4,14 @@ import type { ImageFacts, ImageKind, Read } from './api';
 /** The image's kind as a person calls it. */
 export const describeType = (type: string): string => {
   switch (type) {
+    case 'full':
     case 'full-iso':
       return 'full image';
+    case 'minimal':
     case 'minimal-iso':
       return 'minimal image';
+    case 'config':
+      return 'config image';
     default:
       return type;
   }

@@ -156,7 +156,9 @@ const Rows = ({ image, index, isUnfolded, onToggle, onVerify, onRemove }: RowPro
 export const nameOf = ({ openshift_version: version, cpu_architecture: architecture, volume_id: volume }: OsImage): string =>
   [version && `OpenShift ${version}`, architecture].filter(Boolean).join(' ') || volume || 'the image';
 
-const State = ({ image: { state, message, done_bytes: done, total_bytes: total } }: { image: OsImage }) => {
+const State = ({ image }: { image: OsImage }) => {
+  const { state, message, done_bytes: done, total_bytes: total } = image;
+  const doing = state === 'verifying' ? 'Verifying' : image.source === 'import' ? 'Uploading' : 'Downloading';
   switch (state) {
     case 'ready':
       return (
@@ -181,15 +183,15 @@ const State = ({ image: { state, message, done_bytes: done, total_bytes: total }
       return total > 0 ? (
         <Progress
           size="sm"
-          title={state === 'downloading' ? 'Downloading' : 'Verifying'}
+          title={doing}
           value={percentOf(done, total)}
           label={`${bytes(done)} of ${bytes(total)}`}
           measureLocation={ProgressMeasureLocation.top}
           helperText={message}
-          aria-label={state === 'downloading' ? 'Download' : 'Verification'}
+          aria-label={doing}
         />
       ) : (
-        <Underway message={message}>{state === 'downloading' ? 'Downloading' : 'Verifying'}</Underway>
+        <Underway message={message}>{doing}</Underway>
       );
     case 'waiting':
       return <Underway message={message}>Waiting</Underway>;
@@ -245,6 +247,7 @@ const Details = ({ image }: { image: OsImage }) => (
       )}
     </Fact>
     <Fact term="Minimal image">{image.minimal_reason}</Fact>
+    <Fact term="Network boot">{image.network_boot_reason}</Fact>
     <Fact term="Used by">
       {`${String(image.in_use_by)} ${image.in_use_by === 1 ? 'infra-env' : 'infra-envs'}`}
     </Fact>

@@ -23,7 +23,7 @@ import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
 import { useEffect, useState, type DragEvent } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer, type Asked } from '../shell/useAnswer';
-import { listOsImages, removeOsImage, verifyOsImage, type OsImage } from './api';
+import { isArriving, listOsImages, removeOsImage, verifyOsImage, type OsImage } from './api';
 import { isMoving } from './describe';
 import { nameOf, OsImageTable } from './OsImageTable';
 import { UploadDialog } from './UploadDialog';
@@ -118,11 +118,14 @@ const List = ({ asked: { answer, error, askAgain }, onUpload }: { asked: Asked<O
     }
     askAgain();
   };
+  const uploads = useUploadViews();
   if (!answer) {
     return error ? <Unlisted error={error} onRetry={askAgain} /> : <Loading />;
   }
-  if (answer.length === 0) {
-    return <None onUpload={onUpload} />;
+  // What this browser uploads is shown above, with what can be done with it.
+  const images = answer.filter((image) => !isArriving(image) || !uploads.some(({ id }) => id === image.id));
+  if (images.length === 0) {
+    return uploads.length > 0 ? null : <None onUpload={onUpload} />;
   }
   return (
     <>
@@ -141,7 +144,7 @@ const List = ({ asked: { answer, error, askAgain }, onUpload }: { asked: Asked<O
         />
       )}
       {error && <Alert isInline isPlain variant="warning" title={`This may be out of date. ${error.message}`} />}
-      <OsImageTable images={answer} onVerify={(image) => void verify(image)} onRemove={setRemoving} />
+      <OsImageTable images={images} onVerify={(image) => void verify(image)} onRemove={setRemoving} />
       {removing && (
         <RemoveDialog
           image={removing}

@@ -15,10 +15,12 @@ import {
   TextInput,
 } from '@patternfly/react-core';
 import { useEffect, useState, type FormEvent } from 'react';
+import { getStatus } from '../shell/appliance';
 import { bytes } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
+import { useAnswer } from '../shell/useAnswer';
 import { useUploads } from './UploadsProvider';
-import { isCoreOS, isDigest, readVolumeId } from './volume';
+import { isCoreOS, isDigest, isVersion, readVolumeId, versionOf } from './volume';
 
 type Props = {
   /** A file that was dropped on the page. */
@@ -36,7 +38,16 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
   const [refusal, setRefusal] = useState('');
   const verdict = useVerdict(file);
   const digestIsWrong = digest !== '' && !isDigest(digest);
-  const mayBegin = file !== undefined && verdict?.isFine === true && !digestIsWrong && !isSubmitting;
+  const told = versionOf(verdict?.volumeId ?? '');
+  const shownVersion = told ?? version;
+  const versionIsWrong = shownVersion !== '' && !isVersion(shownVersion);
+  const versions = useKnownVersions();
+  const mayBegin =
+    file !== undefined &&
+    verdict?.isFine === true &&
+    isVersion(shownVersion) &&
+    !digestIsWrong &&
+    !isSubmitting;
 
   const begin = async () => {
     if (!file || !mayBegin) {
@@ -46,7 +57,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
     setRefusal('');
     try {
       await uploads.add(file, {
-        ...(version ? { openshift_version: version } : {}),
+        ...(told ? {} : { openshift_version: version }),
         ...(digest ? { sha256: digest.toLowerCase() } : {}),
       });
       onClose();
@@ -94,23 +105,33 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
               </FormHelperText>
             )}
           </FormGroup>
-          <ExpandableSection toggleText="More that you may know of it">
-            <FormGroup label="OpenShift version" fieldId="upload-iso-version">
-              <TextInput
-                id="upload-iso-version"
-                value={version}
-                placeholder="4.20"
-                onChange={(_, text) => {
-                  setVersion(text.trim());
-                }}
-              />
-              <FormHelperText>
-                <HelperText>
-                  <HelperTextItem>Left empty, it is read from the ISO.</HelperTextItem>
-                </HelperText>
-              </FormHelperText>
-            </FormGroup>
-            <FormGroup label="SHA-256" fieldId="upload-iso-sha256" className="pf-v6-u-mt-md">
+          <FormGroup label="OpenShift version" fieldId="upload-iso-version" isRequired>
+            <TextInput
+              id="upload-iso-version"
+              value={shownVersion}
+              placeholder="4.20"
+              isDisabled={told !== undefined}
+              validated={versionIsWrong ? 'error' : 'default'}
+              list="upload-iso-versions"
+              onChange={(_, text) => {
+                setVersion(text.trim());
+              }}
+            />
+            <datalist id="upload-iso-versions">
+              {versions.map((one) => (
+                <option key={one} value={one} />
+              ))}
+            </datalist>
+            <FormHelperText>
+              <HelperText isLiveRegion>
+                <HelperTextItem variant={versionIsWrong ? 'error' : 'default'}>
+                  {versionHint(told, versionIsWrong)}
+                </HelperTextItem>
+              </HelperText>
+            </FormHelperText>
+          </FormGroup>
+          <ExpandableSection toggleText="Compare its SHA-256">
+            <FormGroup label="SHA-256" fieldId="upload-iso-sha256">
               <TextInput
                 id="upload-iso-sha256"
                 value={digest}
@@ -145,7 +166,25 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
   );
 };
 
-type Verdict = { isFine: boolean; sentence: string };
+const versionHint = (told: string | undefined, isWrong: boolean): string => {
+  if (told) {
+    return 'The ISO says it.';
+  }
+  return isWrong
+    ? 'A version is two or three numbers with points, such as 4.20 or 4.20.8.'
+    : 'ISOs from 4.19 on do not say for which version they are.';
+};
+
+const never = () => undefined;
+
+/** The versions of the releases that the appliance knows, without their last number. */
+const useKnownVersions = (): string[] => {
+  const { answer } = useAnswer(getStatus, never);
+  const minors = (answer?.releases ?? []).map(({ openshift_version: one }) => one.split('.').slice(0, 2).join('.'));
+  return [...new Set(minors)];
+};
+
+type Verdict = { isFine: boolean; sentence: string; volumeId?: string };
 
 /** What the beginning of the file says of it; undefined while it is read, and without one. */
 const useVerdict = (file: File | undefined): Verdict | undefined => {
@@ -180,6 +219,6 @@ const judge = async (file: File): Promise<Verdict> => {
   }
   const size = bytes(file.size);
   return isCoreOS(id)
-    ? { isFine: true, sentence: `${id}, ${size}` }
-    : { isFine: true, sentence: `${id || 'A volume without a name'}, ${size}. It is not called as live ISOs of CoreOS are.` };
+    ? { isFine: true, volumeId: id, sentence: `${id}, ${size}` }
+    : { isFine: true, volumeId: id, sentence: `${id || 'A volume without a name'}, ${size}. It is not called as live ISOs of CoreOS are.` };
 };

@@ -4,6 +4,8 @@ import type { Announcement, Transport } from './upload';
 /** A base ISO as `GET /api/landfall/v1/os-images` lists it. */
 export type OsImage = {
   id: string;
+  /** The file's, as it was given. */
+  name?: string;
   openshift_version: string;
   cpu_architecture: string;
   volume_id: string;
@@ -15,15 +17,22 @@ export type OsImage = {
   done_bytes: number;
   total_bytes: number;
   source: 'file' | 'url' | 'import' | 'payload';
-  path: string;
+  path?: string;
+  url?: string;
+  /** The release image that it was taken out of. */
+  release?: string;
   /** Hexadecimal; empty while it is not known. */
   sha256: string;
   minimal: boolean;
   /** Why there is no minimal image, and what helps. */
-  minimal_reason: string;
+  minimal_reason?: string;
   network_boot: boolean;
+  /** Why nothing boots it over the network. */
+  network_boot_reason?: string;
   /** What boots it, such as "BIOS CD" and "UEFI USB"; absent while it is not known. */
   boots?: string[] | null;
+  /** Whether the configuration file names it. */
+  configured?: boolean;
   /** The number of infra-envs whose images are made from it. */
   in_use_by: number;
   removable: boolean;
@@ -33,8 +42,12 @@ const root = '/api/landfall/v1/os-images';
 const one = (id: string) => `${root}/${encodeURIComponent(id)}`;
 const upload = (id: string) => `${root}/uploads/${encodeURIComponent(id)}`;
 
-export const listOsImages = async (signal: AbortSignal): Promise<OsImage[]> =>
+export const listOsImages = async (signal?: AbortSignal): Promise<OsImage[]> =>
   (await getJSON<{ os_images: OsImage[] | null }>(root, signal)).os_images ?? [];
+
+/** Whether it is an upload that is not whole yet. */
+export const isArriving = ({ source, state }: OsImage): boolean =>
+  source === 'import' && (state === 'waiting' || state === 'downloading');
 
 export const verifyOsImage = async (id: string): Promise<void> => {
   await request('POST', `${one(id)}/verify`);
@@ -58,6 +71,10 @@ export const transport: Transport = {
       throw new Error('The appliance did not say how much of the upload it has.');
     }
     return Number(offset);
+  },
+  isWhole: async (id) => {
+    const image = (await listOsImages()).find((listed) => listed.id === id);
+    return image !== undefined && !isArriving(image);
   },
   append: async (id, offset, part, signal) => {
     const response = await request('PATCH', upload(id), {

@@ -36,16 +36,16 @@ export const shareOf = (views: readonly UploadView[]): number | undefined => {
 };
 
 /** Where an image comes from, as a person says it. */
-export const describeSource = ({ source, path }: Pick<OsImage, 'source' | 'path'>): string => {
+export const describeSource = ({ source, name, path, url, release }: OsImage): string => {
   switch (source) {
     case 'file':
-      return path ? `the file ${path}` : 'a file';
+      return `the file ${path ?? name ?? ''}`.trim();
     case 'url':
-      return path || 'a URL';
+      return url ?? 'a URL';
     case 'import':
-      return 'uploaded or imported';
+      return name ? `${name}, uploaded or imported` : 'uploaded or imported';
     case 'payload':
-      return 'the release payload';
+      return release ? `the release ${release}` : 'a release';
   }
 };
 
@@ -65,14 +65,17 @@ export const describeBoots = ({ boots, network_boot: network }: Pick<OsImage, 'b
 };
 
 /** Why an image can't be removed; "" if it can. */
-export const whyNotRemovable = ({ removable, source, in_use_by: users }: OsImage): string => {
+export const whyNotRemovable = ({ removable, configured, in_use_by: users }: OsImage): string => {
   if (removable) {
     return '';
+  }
+  if (configured) {
+    return 'It is named in the configuration file: take it out there.';
   }
   if (users > 0) {
     return `${String(users)} ${users === 1 ? 'infra-env uses' : 'infra-envs use'} it.`;
   }
-  return source === 'import' ? 'It is in use.' : 'It is named in the configuration file: take it out there.';
+  return 'It is in use.';
 };
 
 /** Whether the list will look different soon: it is worth asking often. */

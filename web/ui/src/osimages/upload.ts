@@ -15,6 +15,8 @@ export type Transport = {
   announce(announcement: Announcement): Promise<{ id: string; offset_bytes: number }>;
   /** The number of bytes that the appliance has. */
   offset(id: string): Promise<number>;
+  /** Whether all of it has arrived and has become an OS image. Then it is no upload any more. */
+  isWhole(id: string): Promise<boolean>;
   append(id: string, offset: number, part: Blob, signal: AbortSignal): Promise<void>;
   abandon(id: string): Promise<void>;
 };
@@ -42,6 +44,8 @@ export type UploadState =
 export type UploadView = {
   /** Of this object in this page; the appliance's id comes later. */
   key: string;
+  /** The appliance's; undefined until it took the upload. */
+  id: string | undefined;
   name: string;
   size: number;
   state: UploadState;
@@ -102,6 +106,7 @@ export class Upload {
     this.#modified = modified;
     this.#view = {
       key,
+      id: undefined,
       name: announcement.name,
       size: announcement.size_bytes,
       speed: 0,
@@ -207,7 +212,7 @@ export class Upload {
     this.#show({ state: 'sending', message: '', speed: 0 });
     while (!signal.aborted) {
       try {
-        known ??= await this.#around.transport.offset(await this.#announced());
+        known ??= await this.#arrived();
         await this.#send(known, signal, () => {
           failures = 0;
         });
@@ -222,6 +227,20 @@ export class Upload {
         failures += 1;
         await this.#around.wait(delay, signal);
       }
+    }
+  }
+
+  /** The number of bytes that the appliance has; all of them, when it is no upload any more but an OS image. */
+  async #arrived(): Promise<number> {
+    const { transport } = this.#around;
+    const id = await this.#announced();
+    try {
+      return await transport.offset(id);
+    } catch (error) {
+      if (error instanceof ApplianceError && error.status === 404 && (await transport.isWhole(id))) {
+        return this.#view.size;
+      }
+      throw error;
     }
   }
 
@@ -240,8 +259,8 @@ export class Upload {
     }
     let sent = from;
     let part = firstPart;
-    this.#show({ state: 'sending', sent, message: '' });
-    do {
+    this.#show({ state: sent < size ? 'sending' : 'done', sent, message: '' });
+    while (sent < size) {
       const end = Math.min(size, sent + part);
       if (end === size) {
         this.#show({ state: 'checking', speed: 0 });
@@ -258,7 +277,7 @@ export class Upload {
       part = Math.min(largestPart, Math.max(firstPart, Math.round(rate * secondsPerPart)));
       sent = end;
       this.#show({ state: sent < size ? 'sending' : 'done', sent, speed, message: '' });
-    } while (sent < size);
+    }
   }
 
   /** Whether another attempt is worth it by itself after that error; if not, it is shown. */
@@ -271,7 +290,7 @@ export class Upload {
         this.#show({ state: 'waiting', speed: 0, message: error.message });
         return true;
       }
-      const mayBeMended = failures < retryDelays.length && this.#view.state !== 'checking';
+      const mayBeMended = failures < retryDelays.length;
       if (error.status === 404 && this.#id !== undefined && mayBeMended) {
         this.#id = undefined; // it was given up elsewhere: from the beginning
         this.#show({ sent: 0 });
@@ -287,7 +306,7 @@ export class Upload {
   }
 
   #show(change: Partial<UploadView>): void {
-    this.#view = { ...this.#view, ...change };
+    this.#view = { ...this.#view, id: this.#id, ...change };
     const over = this.#view.state === 'done' || this.#view.state === 'cancelled';
     this.#around.changed(
       this.#view,
