@@ -32,8 +32,14 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 			return config, err
 		}
 		for _, host := range hosts {
+			if host == nil {
+				host = new(models.HostStaticNetworkConfig)
+			}
 			network := ignition.HostNetwork{YAML: host.NetworkYaml}
 			for _, nic := range host.MacInterfaceMap {
+				if nic == nil {
+					nic = new(models.MacInterfaceMapItems0)
+				}
 				network.Interfaces = append(network.Interfaces, ignition.NetworkInterface{MAC: nic.MacAddress, Name: nic.LogicalNicName})
 			}
 			config.StaticNetwork = append(config.StaticNetwork, network)

@@ -1,0 +1,502 @@
+package engine
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/ignition"
+	"landfall/store"
+)
+
+// newEnv is a request for an infra-env that nothing is wrong with.
+func newEnv(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnvCreateParams {
+	params := &models.InfraEnvCreateParams{Name: swag.String("site"), PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20.8"}
+	for _, f := range alter {
+		f(params)
+	}
+	return params
+}
+
+func (b *bench) register(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnv {
+	b.Helper()
+	env, err := b.RegisterInfraEnv(b.Context(), newEnv(alter...))
+	require.NoError(b, err)
+	return env
+}
+
+func (b *bench) patch(id string, params *models.InfraEnvUpdateParams) *models.InfraEnv {
+	b.Helper()
+	env, err := b.UpdateInfraEnv(b.Context(), id, params)
+	require.NoError(b, err)
+	return env
+}
+
+func (b *bench) recipe(id string) *Recipe {
+	b.Helper()
+	recipe, err := b.Recipe(b.Context(), id)
+	require.NoError(b, err)
+	return recipe
+}
+
+func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
+	b := newBench(t, nil)
+	b.Images.Agent = "quay.io/parts/agent:1"
+	env := b.register()
+	digest, err := b.RecipeDigest(env.ID.String())
+	require.NoError(t, err)
+	require.NotEmpty(t, digest, "it needs nobody to read it")
+
+	before := b.DB.Revision()
+	recipe := b.recipe(env.ID.String())
+	require.Equal(t, digest, recipe.Digest)
+	require.Equal(t, *env.UpdatedAt, recipe.Modified)
+	require.Equal(t, env.ID.String(), recipe.InfraEnvID)
+	require.Equal(t, "site", recipe.Name)
+	require.Equal(t, "4.20.8", recipe.OpenshiftVersion)
+	require.Equal(t, models.ImageTypeFullIso, recipe.Type)
+	found, err := ignition.ReadDiscovery(recipe.Ignition)
+	require.NoError(t, err)
+	require.Equal(t, "quay.io/parts/agent:1", found.AgentImage)
+	require.Equal(t, before, b.DB.Revision(), "reading writes nothing")
+
+	t.Run("what is outside of it changes nothing until the next start", func(t *testing.T) {
+		b.Images.Agent = "quay.io/parts/agent:2"
+		require.Equal(t, recipe, b.recipe(env.ID.String()))
+		b.clock.Advance(time.Minute)
+		again := b.engineOver(b.DB, nil)
+		again.Images.Agent = "quay.io/parts/agent:2"
+		b.Engine = again
+		require.Equal(t, recipe, b.recipe(env.ID.String()))
+		require.NoError(t, b.refreeze(t.Context(), env.ID.String()))
+		changed := b.recipe(env.ID.String())
+		require.NotEqual(t, recipe.Digest, changed.Digest)
+		require.Contains(t, string(changed.Ignition), "agent:2")
+		require.Equal(t, noon.Add(time.Minute), changed.Modified)
+		shown, err := b.InfraEnv(env.ID.String())
+		require.NoError(t, err)
+		require.Equal(t, changed.Modified, *shown.UpdatedAt)
+		require.Equal(t, []string{eventInfraEnvRegistered, eventImageUpdated}, b.names(EventFilter{InfraEnvID: env.ID.String()}))
+		before := b.DB.Revision()
+		require.NoError(t, b.refreeze(t.Context(), env.ID.String()))
+		require.Equal(t, before, b.DB.Revision(), "once")
+	})
+}
+
+func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
+	b := newBench(t, nil)
+	env := b.register()
+	digest, err := b.RecipeDigest(env.ID.String())
+	require.NoError(t, err)
+	require.Empty(t, digest, "nobody asked which agent the release has")
+	recipe := b.recipe(env.ID.String())
+	require.Contains(t, string(recipe.Ignition), "quay.io/parts/agent-installer-node-agent", "it is asked now")
+	second := b.register()
+	digest, err = b.RecipeDigest(second.ID.String())
+	require.NoError(t, err)
+	require.NotEmpty(t, digest, "and known from then on")
+
+	t.Run("in the background", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.run(func() {
+			env := b.register()
+			require.Eventually(t, func() bool {
+				digest, err := b.RecipeDigest(env.ID.String())
+				return err == nil && digest != ""
+			}, 10*time.Second, 5*time.Millisecond)
+		})
+	})
+}
+
+func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
+	b := newBench(t, nil)
+	b.Images.Agent = "quay.io/parts/agent:1"
+	env := b.register()
+	id := env.ID.String()
+	seen := map[string]string{b.recipe(id).Digest: "as it was registered"}
+	static := []*models.HostStaticNetworkConfig{{
+		NetworkYaml:     "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n",
+		MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}},
+	}}
+	for _, step := range []struct {
+		what   string
+		params models.InfraEnvUpdateParams
+	}{
+		{"an SSH key", models.InfraEnvUpdateParams{SSHAuthorizedKey: swag.String(sshKey("one"))}},
+		{"a time server", models.InfraEnvUpdateParams{AdditionalNtpSources: swag.String("ntp.site.example")}},
+		{"a proxy", models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPProxy: swag.String("http://proxy.site.example:3128")}}},
+		{"a kernel argument", models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "append", Value: "rd.debug"}}}},
+		{"another kernel argument", models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "delete", Value: "rd.debug"}}}},
+		{"a type", models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso}},
+		{"a static network", models.InfraEnvUpdateParams{StaticNetworkConfig: static}},
+		{"an override", models.InfraEnvUpdateParams{IgnitionConfigOverride: `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/x","contents":{"source":"data:,"}}]}}`}},
+		{"a pull secret", models.InfraEnvUpdateParams{PullSecret: `{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}`}},
+	} {
+		b.clock.Advance(time.Second)
+		changed := b.patch(id, &step.params)
+		recipe := b.recipe(id)
+		require.Empty(t, seen[recipe.Digest], step.what)
+		seen[recipe.Digest] = step.what
+		require.Equal(t, b.clock.Now().UTC(), recipe.Modified, step.what)
+		require.Equal(t, recipe.Modified, *changed.UpdatedAt, step.what)
+
+		before := b.DB.Revision()
+		b.clock.Advance(time.Second)
+		b.patch(id, &step.params)
+		require.Equal(t, before, b.DB.Revision(), "%s: the same again is no change", step.what)
+		want, err := recipe.digest()
+		require.NoError(t, err)
+		require.Equal(t, want, recipe.Digest)
+	}
+	recipe := b.recipe(id)
+	require.Equal(t, []string{"etc/systemd/system/coreos-livepxe-rootfs.service.d/10-proxy.conf", "etc/coreos-firstboot-network/host0-eth0.nmconnection"}, paths(recipe.Files))
+
+	t.Run("whoever's it is", func(t *testing.T) {
+		other := *recipe
+		other.InfraEnvID, other.Name, other.Modified = "another", "other", time.Time{}
+		digest, err := other.digest()
+		require.NoError(t, err)
+		require.Equal(t, recipe.Digest, digest)
+	})
+}
+
+func paths(files []ignition.File) []string {
+	var all []string
+	for _, f := range files {
+		all = append(all, f.Path)
+	}
+	return all
+}
+
+// sshKey is a public key whose comment is given.
+func sshKey(comment string) string {
+	public := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)
+	var blob []byte
+	for _, part := range [][]byte{[]byte("ssh-ed25519"), public} {
+		blob = append(binary.BigEndian.AppendUint32(blob, uint32(len(part))), part...)
+	}
+	return "ssh-ed25519 " + base64.StdEncoding.EncodeToString(blob) + " " + comment
+}
+
+func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
+	b := newBench(t, nil)
+	b.Images.Agent = "quay.io/parts/agent:1"
+	noise := make([]byte, 300<<10)
+	random := rand.NewChaCha8([32]byte{1})
+	_, err := random.Read(noise)
+	require.NoError(t, err)
+	override := fmt.Sprintf(`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/noise","contents":{"source":"data:;base64,%s"}}]}}`, base64.StdEncoding.EncodeToString(noise))
+	env := b.register(func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = override })
+	require.Contains(t, string(b.recipe(env.ID.String()).Ignition), base64.StdEncoding.EncodeToString(noise[:300]))
+	require.NoError(t, b.DB.CollectBlobs(t.Context()))
+	require.Greater(t, len(b.recipe(env.ID.String()).Ignition), 300<<10)
+
+	require.NoError(t, b.DeregisterInfraEnv(t.Context(), env.ID.String()))
+	_, err = b.Recipe(t.Context(), env.ID.String())
+	b.requireRefused(err, NotFound, "There is no infra-env")
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return recipeFiles.Keys(tx, "", func(key string) error { return errors.New("left behind: " + key) })
+	}))
+}
+
+func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
+	b := newBench(t, nil)
+	bundle := b.authority
+	env := b.register(func(p *models.InfraEnvCreateParams) {
+		p.SSHAuthorizedKey = swag.String(sshKey("one") + "\n")
+		p.AdditionalNtpSources = swag.String("ntp.site.example,192.0.2.1")
+		p.AdditionalTrustBundle = "\n" + bundle + "\n\n"
+		p.Proxy = &models.Proxy{HTTPProxy: swag.String("http://a.example:1"), NoProxy: swag.String(".example")}
+		p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "quiet"}}
+		p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{{
+			NetworkYaml:     "interfaces:\n- name: eth0\n",
+			MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}},
+		}}
+		p.IgnitionConfigOverride = `{"ignition":{"version":"3.1.0"}}`
+	})
+	require.Equal(t, strings.TrimSpace(bundle), env.AdditionalTrustBundle)
+	require.Equal(t, sshKey("one"), env.SSHAuthorizedKey)
+	require.JSONEq(t, `[{"operation":"append","value":"quiet"}]`, *env.KernelArguments)
+	before, err := json.Marshal(env)
+	require.NoError(t, err)
+
+	for name, body := range map[string]string{
+		"nothing named":                 `{}`,
+		"all null":                      `{"ssh_authorized_key":null,"additional_ntp_sources":null,"additional_trust_bundle":null,"proxy":null,"kernel_arguments":null,"static_network_config":null,"openshift_version":null,"ignition_config_override":null,"pull_secret":null,"image_type":null}`,
+		"empty texts that mean nothing": `{"openshift_version":"","ignition_config_override":"","pull_secret":"","image_type":""}`,
+		"an empty proxy":                `{"proxy":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			params := new(models.InfraEnvUpdateParams)
+			require.NoError(t, json.Unmarshal([]byte(body), params))
+			after, err := json.Marshal(b.patch(env.ID.String(), params))
+			require.NoError(t, err)
+			require.JSONEq(t, string(before), string(after))
+		})
+	}
+	t.Run("one field of the proxy", func(t *testing.T) {
+		proxy := b.patch(env.ID.String(), &models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPSProxy: swag.String("http://b.example:2")}}).Proxy
+		require.Equal(t, []string{"http://a.example:1", "http://b.example:2", ".example"}, []string{*proxy.HTTPProxy, *proxy.HTTPSProxy, *proxy.NoProxy})
+	})
+	t.Run("empty ones clear what can be empty", func(t *testing.T) {
+		params := new(models.InfraEnvUpdateParams)
+		require.NoError(t, json.Unmarshal([]byte(`{"ssh_authorized_key":"","additional_ntp_sources":"","additional_trust_bundle":"","kernel_arguments":[],"static_network_config":[],"proxy":{"http_proxy":"","https_proxy":"","no_proxy":""}}`), params))
+		cleared := b.patch(env.ID.String(), params)
+		require.Empty(t, cleared.SSHAuthorizedKey+cleared.AdditionalNtpSources+cleared.AdditionalTrustBundle+cleared.StaticNetworkConfig)
+		require.Nil(t, cleared.KernelArguments)
+		require.Empty(t, *cleared.Proxy.HTTPProxy)
+		require.Empty(t, b.recipe(env.ID.String()).Files)
+	})
+}
+
+func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
+	b := newBench(t, nil)
+	env := b.register()
+	card := models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}}
+	for name, tc := range map[string]struct {
+		alter func(*models.InfraEnvCreateParams)
+		want  string
+		only  bool // can't be asked for in an update
+	}{
+		"no name":             {func(p *models.InfraEnvCreateParams) { p.Name = swag.String(" ") }, "needs a name", true},
+		"no pull secret":      {func(p *models.InfraEnvCreateParams) { p.PullSecret = swag.String("") }, "pull secret", true},
+		"a bad pull secret":   {func(p *models.InfraEnvCreateParams) { p.PullSecret = swag.String("{}") }, "pull secret", false},
+		"a release not had":   {func(p *models.InfraEnvCreateParams) { p.OpenshiftVersion = "4.3" }, `no release image for OpenShift "4.3"`, false},
+		"a disconnected ISO":  {func(p *models.InfraEnvCreateParams) { p.ImageType = models.ImageTypeDisconnectedIso }, "does not make images of the type disconnected-iso", false},
+		"a name server's URL": {func(p *models.InfraEnvCreateParams) { p.AdditionalNtpSources = swag.String("ntp.example,http://x") }, `The NTP source "http://x"`, false},
+		"an SSH key cut off": {func(p *models.InfraEnvCreateParams) {
+			p.SSHAuthorizedKey = swag.String(sshKey("a") + "\nssh-ed25519 AAAA")
+		}, "Line 2 of the SSH keys", false},
+		"a private SSH key": {func(p *models.InfraEnvCreateParams) {
+			p.SSHAuthorizedKey = swag.String("-----BEGIN OPENSSH PRIVATE KEY-----")
+		}, "Line 1 of the SSH keys", false},
+		"a bundle that is none": {func(p *models.InfraEnvCreateParams) { p.AdditionalTrustBundle = "abc" }, "not in PEM form from certificate 1 on", false},
+		"a bundle with a bad certificate": {func(p *models.InfraEnvCreateParams) {
+			p.AdditionalTrustBundle = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----"
+		}, "Certificate 1 of the additional trust bundle can't be read", false},
+		"a proxy without a scheme": {func(p *models.InfraEnvCreateParams) { p.Proxy = &models.Proxy{HTTPProxy: swag.String("proxy:3128")} }, `The proxy "proxy:3128" is not a URL`, false},
+		"an override that is none": {func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = `{"ignition":{"version":"9.9.9"}}` }, `is "9.9.9"; versions 3.0.0 to`, false},
+		"a kernel argument without a value": {func(p *models.InfraEnvCreateParams) {
+			p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "a"}, {Operation: "append"}}
+		}, "Kernel argument 1 needs an operation", false},
+		"a kernel argument of two lines": {func(p *models.InfraEnvCreateParams) {
+			p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "a=\"b\nc\""}}
+		}, "Kernel argument 0 has a line break", false},
+		"a replacement of nothing": {func(p *models.InfraEnvCreateParams) {
+			p.KernelArguments = models.KernelArguments{{Operation: "replace", Value: "quiet"}}
+		}, `Kernel argument 0 is "quiet", which replaces nothing; write key=old=new.`, false},
+		"an address that is none": {func(p *models.InfraEnvCreateParams) {
+			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{
+				{NetworkYaml: "interfaces:\n- name: eth0\n  ipv4: {address: [{ip: 192.0.2.300, prefix-length: 24}]}", MacInterfaceMap: card},
+			}
+		}, `Static network: host 0: interfaces[0].ipv4.address[0].ip (line 3) is "192.0.2.300"`, false},
+		"a network of nobody": {func(p *models.InfraEnvCreateParams) {
+			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{nil, {NetworkYaml: "{}", MacInterfaceMap: card}}
+		}, "host 0: no network card is named by its MAC address", false},
+		"a bridge in a minimal image": {func(p *models.InfraEnvCreateParams) {
+			p.ImageType = models.ImageTypeMinimalIso
+			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: linux-bridge", MacInterfaceMap: card}}
+		}, "host 0: interfaces[1].type linux-bridge can't be said in NetworkManager's keyfiles, which are all that a minimal image has", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			params := newEnv(tc.alter)
+			_, err := b.RegisterInfraEnv(t.Context(), params)
+			b.requireRefused(err, Invalid, tc.want)
+			if tc.only {
+				return
+			}
+			before := b.DB.Revision()
+			_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{
+				PullSecret: *params.PullSecret, OpenshiftVersion: &params.OpenshiftVersion, ImageType: params.ImageType,
+				AdditionalNtpSources: params.AdditionalNtpSources, SSHAuthorizedKey: params.SSHAuthorizedKey, AdditionalTrustBundle: &params.AdditionalTrustBundle,
+				Proxy: params.Proxy, IgnitionConfigOverride: params.IgnitionConfigOverride, KernelArguments: params.KernelArguments,
+				StaticNetworkConfig: params.StaticNetworkConfig,
+			})
+			b.requireRefused(err, Invalid, tc.want)
+			require.Equal(t, before, b.DB.Revision())
+		})
+	}
+}
+
+// checker is base images that object to a kernel argument.
+type checker struct{ asked []string }
+
+func (c *checker) Check(version, arch string, recipe *Recipe) error {
+	c.asked = append(c.asked, version+" "+arch)
+	for _, a := range recipe.KernelArguments {
+		if a.Value == "long" {
+			return errors.New("the kernel arguments are too long")
+		}
+	}
+	return nil
+}
+
+func TestTheBaseImagesAreAskedBeforeAnInfraEnvIsSaved(t *testing.T) {
+	b := newBench(t, nil)
+	images := &checker{}
+	b.BaseImages = images
+	long := models.KernelArguments{{Operation: "append", Value: "long"}}
+	_, err := b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) { p.KernelArguments = long }))
+	b.requireRefused(err, Invalid, "The kernel arguments are too long.")
+	env := b.register()
+	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{KernelArguments: long})
+	b.requireRefused(err, Invalid, "The kernel arguments are too long.")
+	require.Equal(t, []string{"4.20.8 x86_64", "4.20.8 x86_64", "4.20.8 x86_64"}, images.asked)
+}
+
+func TestAShortURLsCodeHoldsUntilItIsRenewedRevokedOrExpired(t *testing.T) {
+	b := newBench(t, nil)
+	env, other := b.register(), b.register()
+	id := env.ID.String()
+	first, expires, err := b.CodeOfImage(id)
+	require.NoError(t, err)
+	require.Regexp(t, "^[a-z2-7]{16}$", first)
+	require.Zero(t, expires)
+	second, _, err := b.CodeOfImage(other.ID.String())
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+	leads := func(code, to string) {
+		t.Helper()
+		found, err := b.ImageCode(t.Context(), code)
+		require.NoError(t, err)
+		require.Equal(t, to, found)
+	}
+	nowhere := func(code, why string) {
+		t.Helper()
+		_, err := b.ImageCode(t.Context(), code)
+		b.requireRefused(err, NotFound, why)
+	}
+	leads(first, id)
+	leads(strings.ToUpper(first), id)
+	leads(second, other.ID.String())
+	for _, guess := range []string{"", "a", strings.Repeat("a", 16), first[:15], first + "a", first[:15] + "/", "../../../../../.."} {
+		nowhere(guess, "revoked or replaced, or has never been given out")
+	}
+
+	renewed, until, err := b.RenewImageCode(t.Context(), id, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, noon.Add(time.Hour), until)
+	nowhere(first, "revoked or replaced")
+	leads(renewed, id)
+	b.clock.Advance(time.Hour - time.Second)
+	leads(renewed, id)
+	b.clock.Advance(time.Second)
+	nowhere(renewed, "The image address of infra-env site expired at 2026-03-01T13:00:00Z; renew its short URL.")
+
+	renewed, until, err = b.RenewImageCode(t.Context(), id, 0)
+	require.NoError(t, err)
+	require.Zero(t, until)
+	leads(renewed, id)
+	require.NoError(t, b.RevokeImageCode(t.Context(), id))
+	nowhere(renewed, "revoked")
+	require.NoError(t, b.RevokeImageCode(t.Context(), id), "twice is once")
+	require.NoError(t, b.refreeze(t.Context(), id))
+	code, _, err := b.CodeOfImage(id)
+	require.NoError(t, err)
+	require.Empty(t, code, "a restart does not bring it back")
+
+	_, _, err = b.RenewImageCode(t.Context(), id, -time.Second)
+	b.requireRefused(err, Invalid, "can't be valid for -1s")
+	_, _, err = b.RenewImageCode(t.Context(), "00000000-0000-4000-8000-000000000000", 0)
+	b.requireRefused(err, NotFound, "There is no infra-env")
+	require.NoError(t, b.DeregisterInfraEnv(t.Context(), other.ID.String()))
+	nowhere(second, "revoked")
+}
+
+func TestAMachineThatWasInstalledIsSentToItsDisk(t *testing.T) {
+	b := newBench(t, nil)
+	_, h := b.installing()
+	env := h.env
+	mac := h.inventory().Interfaces[0].MacAddress
+	require.NoError(t, b.CheckNetworkBoot(env, mac), "it is being installed")
+	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"), "nobody knows it")
+	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, ""))
+	require.NoError(t, b.CheckNetworkBoot(env, mac))
+	require.NoError(t, h.progress(models.HostStageRebooting, ""))
+	b.requireRefused(b.CheckNetworkBoot(env, mac), NotFound, "starts from its disk")
+	b.requireRefused(b.CheckNetworkBoot(env, strings.ToUpper(mac)), NotFound, "starts from its disk")
+	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"))
+}
+
+// Whatever requests come in whatever order, the recipe is the one that the infra-env's fields make, and its time is that of
+// the last change of its bytes.
+func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
+	b := newBench(t, nil)
+	b.Images.Agent = "quay.io/parts/agent:1"
+	id := b.register().ID.String()
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(values ...string) *string { return &values[random.IntN(len(values))] }
+	previous := b.recipe(id)
+	for range 60 {
+		b.clock.Advance(time.Second)
+		params := &models.InfraEnvUpdateParams{
+			AdditionalNtpSources: pick("", "ntp1.example", "ntp2.example"),
+			Proxy:                &models.Proxy{HTTPProxy: pick("", "http://p.example:1")},
+			ImageType:            models.ImageType(*pick("", "full-iso", "minimal-iso")),
+		}
+		if random.IntN(2) == 0 {
+			params.KernelArguments = models.KernelArguments{{Operation: *pick("append", "delete"), Value: *pick("a", "b")}}
+		}
+		b.patch(id, params)
+		row, err := b.infraEnvRow(id)
+		require.NoError(t, err)
+		made, err := b.render(t.Context(), row, b.Images.Agent)
+		require.NoError(t, err)
+		recipe := b.recipe(id)
+		require.Equal(t, made.recipe.Digest, recipe.Digest)
+		require.Equal(t, made.inputs, row.Recipe.Inputs)
+		if recipe.Digest == previous.Digest {
+			require.Equal(t, previous.Modified, recipe.Modified)
+		} else {
+			require.Equal(t, b.clock.Now().UTC(), recipe.Modified)
+		}
+		previous = recipe
+	}
+}
+
+func TestRecipesSurviveARestart(t *testing.T) {
+	b := newBench(t, nil)
+	id := b.register().ID.String()
+	recipe := b.recipe(id)
+	b.Engine = b.engineOver(b.DB, nil)
+	b.releases.failure = errors.New("the registry is away")
+	b.run(func() { require.Equal(t, recipe, b.recipe(id)) })
+	require.Equal(t, recipe, b.recipe(id))
+}
+
+func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	shown, err := b.InfraEnv(env)
+	require.NoError(t, err)
+	require.Equal(t, cluster, shown.ClusterID.String())
+	_, err = b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) {
+		id := strfmt.UUID("00000000-0000-4000-8000-000000000000")
+		p.ClusterID = &id
+	}))
+	b.requireRefused(err, NotFound, "There is no cluster")
+	_, err = b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) {
+		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
+	}))
+	b.requireRefused(err, Invalid, "The infra-env is for arm64")
+	for list, count := range map[string]int{"": 1, cluster: 1, "00000000-0000-4000-8000-000000000000": 0} {
+		envs, err := b.InfraEnvs(list)
+		require.NoError(t, err)
+		require.Len(t, envs, count)
+	}
+	b.requireRefused(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), NotFound, "There is no infra-env")
+	b.host(env, 1)
+	b.requireRefused(b.DeregisterInfraEnv(t.Context(), env), Conflict, "still has 1 hosts")
+}
