@@ -25,6 +25,7 @@ import (
 	"landfall/web/api"
 	"landfall/web/console"
 	"landfall/web/image"
+	"landfall/web/image/telescope"
 )
 
 const (
@@ -50,6 +51,8 @@ type Appliance struct {
 	discovery *discoveryImages
 	networks  image.Networks
 	downloads *image.Service
+	telescope *telescope.Telescope
+	boot      *bootServer // nil without a listener of its own
 	server    *web.Server
 }
 
@@ -75,6 +78,12 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.urls, err = config.URLs(a.address); err != nil {
 		return nil, err
 	}
+	if a.boot, err = listenForBoot(ctx, config, logger); err != nil {
+		return nil, err
+	}
+	if a.networks, err = networks(a.urls, a.boot); err != nil {
+		return nil, err
+	}
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{Logger: logger, Clock: clockwork.NewRealClock()}); err != nil {
 		return nil, err
 	}
@@ -87,7 +96,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		return nil, err
 	}
 	if a.engine, err = engine.New(engine.Options{
-		DB: a.db, Releases: a.releases, Mirror: rules, Logger: logger, URL: a.urls[0],
+		DB: a.db, Releases: a.releases, Mirror: rules, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 	}); err != nil {
@@ -109,13 +118,17 @@ func (a *Appliance) newServer() error {
 		Versions: map[string]string{"landfall": a.version},
 	}
 	a.discovery = newDiscoveryImages(a.engine, a.images)
-	for _, url := range a.urls {
-		a.networks = append(a.networks, image.Network{URL: url, Boot: url})
-	}
-	a.downloads = image.New(image.Options{Source: a.discovery, Networks: a.networks, Logger: a.log})
+	a.telescope = telescope.New(clockwork.NewRealClock())
+	a.downloads = image.New(image.Options{
+		Source: a.discovery, Networks: a.networks, Telescope: a.telescope, Logger: a.log,
+		Patience: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
+	})
 	a.downloads.Register(a.server.Router())
+	if a.boot != nil {
+		a.downloads.Register(a.boot.server.Router())
+	}
 	if err := console.Register(a.server.Router(), console.Options{
-		UI: assets.UI(), Feed: a.db, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery},
+		UI: assets.UI(), Feed: a.db, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
 		Draining: a.server.Draining(), Logger: a.log,
 	}); err != nil {
 		return err
@@ -143,7 +156,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
-	failures := make(chan error, 4)
+	failures := make(chan error, 8)
 	start := func(run func(context.Context) error) {
 		group.Go(func() {
 			if err := run(runCtx); err != nil {
@@ -161,6 +174,10 @@ func (a *Appliance) Run(ctx context.Context) error {
 		a.listener = nil // the server closes it
 		return a.server.Serve(ctx, listener)
 	})
+	if a.boot != nil {
+		start(a.boot.serve)
+	}
+	start(a.followInfraEnvs)
 	group.Wait()
 	close(failures)
 	var errs []error
@@ -203,6 +220,9 @@ func (a *Appliance) Close() error {
 	if a.listener != nil {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
+	}
+	if a.boot != nil {
+		errs = append(errs, a.boot.close())
 	}
 	if a.images != nil {
 		errs = append(errs, a.images.Close())

@@ -14,6 +14,7 @@ import (
 // see [Load]. The tags name the key, explain it (help) and say which check its value must pass (check, oneof).
 type Config struct {
 	Listen        string         `mapstructure:"listen" check:"address" help:"address and port to serve HTTP on"`
+	BootListen    string         `mapstructure:"boot_listen" check:"address" help:"address and port of a second listener that serves nothing but images and boot files; left out: none"`
 	URL           []string       `mapstructure:"url" check:"url" help:"URLs under which hosts and management controllers reach the appliance, the preferred one first; left out: taken from the machine's addresses"`
 	DataDir       string         `mapstructure:"data_dir" check:"path" help:"directory of the database, generated files and cached installers"`
 	OSImages      []OSImage      `mapstructure:"os_images" help:"live ISOs that discovery ISOs are made from, as YAML"`
@@ -84,6 +85,8 @@ type Timeouts struct {
 	Installation     time.Duration `mapstructure:"installation" help:"time for a cluster's whole installation"`
 	Finalizing       time.Duration `mapstructure:"finalizing" help:"time from the last host's reboot to the cluster's completion"`
 	UserAction       time.Duration `mapstructure:"user_action" help:"time for a person to correct a host's boot order"`
+	ImageStalled     time.Duration `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
+	ImageHold        time.Duration `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
 	Shutdown         time.Duration `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
 	Stages           Stages        `mapstructure:"stages"`
 }
@@ -150,6 +153,8 @@ func Default() Config {
 			Installation:     24 * time.Hour,
 			Finalizing:       5 * time.Hour,
 			UserAction:       time.Hour,
+			ImageStalled:     5 * time.Minute,
+			ImageHold:        6 * time.Hour,
 			Shutdown:         10 * time.Second,
 			Stages: Stages{
 				StartingInstallation:      30 * time.Minute,

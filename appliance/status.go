@@ -3,7 +3,6 @@ package appliance
 import (
 	"context"
 
-	"landfall/web/api"
 	"landfall/web/console"
 )
 
@@ -25,20 +24,4 @@ func (v view) Status(context.Context) (*console.Status, error) {
 		status.Releases = append(status.Releases, console.Release{OpenshiftVersion: release.OpenshiftVersion, CPUArchitecture: release.CPUArchitecture})
 	}
 	return status, nil
-}
-
-// Image describes an infra-env's discovery image. Its digest is computed in the background and empty until it is there.
-func (v view) Image(ctx context.Context, id string) (*console.Image, error) {
-	env, err := v.appliance.engine.InfraEnv(id)
-	if err != nil {
-		return nil, api.Problem(err)
-	}
-	made, err := v.images.Image(ctx, id, "", v.appliance.networks[0])
-	if err != nil {
-		return nil, err
-	}
-	return &console.Image{
-		URL: env.DownloadURL, FileName: made.FileName, SizeBytes: made.Size(),
-		SHA256: made.Digest(true), ETag: made.ETag(), Type: string(*env.Type),
-	}, nil
 }

@@ -32,6 +32,8 @@ type Options struct {
 	ClusterOf func(ctx context.Context, kind, key string) (string, error)
 	// Appliance tells what the console's API answers.
 	Appliance Appliance
+	// Images tells of the images of infra-envs.
+	Images Images
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -44,8 +46,6 @@ type Options struct {
 type Appliance interface {
 	// Status says what the appliance is and has.
 	Status(ctx context.Context) (*Status, error)
-	// Image describes the discovery ISO of an infra-env; the error is fit for problem.From.
-	Image(ctx context.Context, infraEnvID string) (*Image, error)
 }
 
 // Status is what the appliance is and has.
@@ -73,16 +73,6 @@ type Release struct {
 	Message          string `json:"message,omitempty"`
 }
 
-// Image is what can be said of a discovery ISO before it is downloaded.
-type Image struct {
-	URL       string `json:"url"`
-	FileName  string `json:"file_name"`
-	SizeBytes int64  `json:"size_bytes"`
-	SHA256    string `json:"sha256"` // hexadecimal; empty while it is being computed
-	ETag      string `json:"etag"`   // in quotes, as the download's header has it
-	Type      string `json:"type"`   // full-iso or minimal-iso
-}
-
 // Register hangs the console into a router: its API, the feed, and the page for every path that nothing else answers.
 func Register(router *echo.Echo, options Options) error {
 	if options.Clock == nil {
@@ -104,13 +94,7 @@ func Register(router *echo.Echo, options Options) error {
 		}
 		return answer(c, status)
 	})
-	router.GET(BasePath+"/infra-envs/:infra_env_id/image", func(c echo.Context) error {
-		image, err := options.Appliance.Image(c.Request().Context(), c.Param("infra_env_id"))
-		if err != nil {
-			return err
-		}
-		return answer(c, image)
-	})
+	registerImages(router, options.Images)
 	router.GET("/api/*", func(c echo.Context) error {
 		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)
 	})

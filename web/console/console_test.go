@@ -15,7 +15,6 @@ import (
 
 	"landfall/store"
 	"landfall/web"
-	"landfall/web/problem"
 )
 
 var application = fstest.MapFS{
@@ -34,29 +33,23 @@ func (appliance) Status(context.Context) (*Status, error) {
 	return &Status{Version: "v1", URL: "http://bastion:8090"}, nil
 }
 
-func (appliance) Image(_ context.Context, id string) (*Image, error) {
-	if id != "i-1" {
-		return nil, problem.NotFound("there is no infra-env %s", id)
-	}
-	return &Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, nil
-}
-
 type site struct {
 	server *web.Server
 	db     *store.DB
 	clock  *clockwork.FakeClock
+	images *images
 	rows   store.Bucket[string]
 }
 
 func newSite(t *testing.T, ui fstest.MapFS) *site {
 	t.Helper()
-	s := &site{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), rows: store.NewBucket[string]("hosts", 1)}
+	s := &site{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), images: &images{}, rows: store.NewBucket[string]("hosts", 1)}
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s.db = db
 	require.NoError(t, Register(s.server.Router(), Options{
-		UI: ui, Feed: db, Appliance: appliance{}, Clock: s.clock, Draining: s.server.Draining(),
+		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, Clock: s.clock, Draining: s.server.Draining(),
 		ClusterOf: func(_ context.Context, kind, key string) (string, error) {
 			return "cluster of " + kind + " " + key, nil
 		},
@@ -136,8 +129,9 @@ func TestTheConsolesAPIAnswers(t *testing.T) {
 	var status Status
 	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/status").Body.Bytes(), &status))
 	require.Equal(t, "http://bastion:8090", status.URL)
-	require.JSONEq(t, `{"url":"http://bastion:8090/i-1","file_name":"","size_bytes":7,"sha256":"ab","etag":"\"x\"","type":"full-iso"}`,
-		s.get("/api/landfall/v1/infra-envs/i-1/image").Body.String())
+	var image Image
+	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/infra-envs/i-1/image").Body.Bytes(), &image))
+	require.Equal(t, Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, image)
 	missing := s.get("/api/landfall/v1/infra-envs/i-2/image")
 	require.Equal(t, http.StatusNotFound, missing.Code)
 	require.Contains(t, missing.Body.String(), "there is no infra-env i-2")

@@ -1,0 +1,98 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/web/image/telescope"
+	"landfall/web/problem"
+)
+
+// images knows the infra-env i-1.
+type images struct {
+	valid   time.Duration
+	renewed int
+	revoked int
+}
+
+func (*images) find(id string) error {
+	if id != "i-1" {
+		return problem.NotFound("there is no infra-env %s", id)
+	}
+	return nil
+}
+
+func (i *images) Image(_ context.Context, id string) (*Image, error) {
+	return &Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, i.find(id)
+}
+
+func (i *images) Reads(_ context.Context, id string) ([]telescope.Report, error) {
+	return []telescope.Report{{Client: "10.0.0.7", State: telescope.Stopped, Sentence: "BMC 10.0.0.7 has stopped."}}, i.find(id)
+}
+
+func (i *images) RenewShortURL(_ context.Context, id string, valid time.Duration) (*ShortURL, error) {
+	i.valid = valid
+	i.renewed++
+	return &ShortURL{URL: "http://bastion:8090/i/abc.iso"}, i.find(id)
+}
+
+func (i *images) RevokeShortURL(_ context.Context, id string) error {
+	i.revoked++
+	return i.find(id)
+}
+
+func ask(s *site, method, path, body string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, BasePath+path, strings.NewReader(body))
+	recorder := httptest.NewRecorder()
+	s.server.ServeHTTP(recorder, request)
+	return recorder
+}
+
+func TestReadsOfAnInfraEnvAreTold(t *testing.T) {
+	s := newSite(t, application)
+	response := ask(s, http.MethodGet, "/infra-envs/i-1/reads", "")
+	require.Equal(t, http.StatusOK, response.Code)
+	var told struct {
+		Reads []map[string]any `json:"reads"`
+	}
+	require.NoError(t, json.Unmarshal(response.Body.Bytes(), &told))
+	require.Equal(t, "10.0.0.7", told.Reads[0]["client"])
+	require.Equal(t, "stopped", told.Reads[0]["state"])
+	require.Equal(t, http.StatusNotFound, ask(s, http.MethodGet, "/infra-envs/none/reads", "").Code)
+}
+
+func TestAShortURLIsRenewedAndRevoked(t *testing.T) {
+	s := newSite(t, application)
+	for body, valid := range map[string]time.Duration{"": 0, "{}": 0, `{"valid_seconds": 3600}`: time.Hour} {
+		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
+		require.Equal(t, http.StatusOK, response.Code, body)
+		require.JSONEq(t, `{"short_url": "http://bastion:8090/i/abc.iso", "short_url_expires": null}`, response.Body.String())
+		require.Equal(t, valid, s.images.valid)
+	}
+	require.Equal(t, http.StatusNoContent, ask(s, http.MethodDelete, "/infra-envs/i-1/short-url", "").Code)
+	require.Equal(t, 1, s.images.revoked)
+	require.Equal(t, http.StatusNotFound, ask(s, http.MethodDelete, "/infra-envs/none/short-url", "").Code)
+}
+
+func TestAShortURLNeedsATimeThatMakesSense(t *testing.T) {
+	s := newSite(t, application)
+	for body, sentence := range map[string]string{
+		`{"valid_seconds": 0}`:                   "valid_seconds is 0",
+		`{"valid_seconds": -5}`:                  "valid_seconds is -5",
+		`{"valid_seconds": 9223372036854775807}`: "send a number of seconds above 0",
+		`{"valid_seconds": "soon"}`:              "the body is not what is expected here",
+		`[`:                                      "the body is not what is expected here",
+	} {
+		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
+		require.Equal(t, http.StatusBadRequest, response.Code, body)
+		require.Contains(t, response.Body.String(), sentence)
+	}
+	require.Zero(t, s.images.renewed)
+}
