@@ -111,7 +111,10 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: quiet, ShutdownTimeout: a.config.Timeouts.Shutdown,
-		RouteBodyLimits: map[string]int64{api.LogsRoute: int64(a.config.Limits.LogUploadBytes)},
+		RouteBodyLimits: map[string]int64{
+			api.LogsRoute:       int64(a.config.Limits.LogUploadBytes),
+			console.UploadRoute: int64(a.config.Limits.OSImageBytes),
+		},
 	})
 	service := &api.Service{
 		Engine: a.engine, ManifestBytes: int64(a.config.Limits.ManifestBytes),
@@ -128,7 +131,7 @@ func (a *Appliance) newServer() error {
 		a.downloads.Register(a.boot.server.Router())
 	}
 	if err := console.Register(a.server.Router(), console.Options{
-		UI: assets.UI(), Feed: a.db, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
+		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
 		Draining: a.server.Draining(), Logger: a.log,
 	}); err != nil {
 		return err

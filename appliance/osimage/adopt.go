@@ -21,7 +21,7 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	l.mu.Unlock()
 	got := part.digest()
 	if want != "" && got != want {
-		return &ContentError{fmt.Sprintf("%s arrived with sha256 %s, stated is %s; state the right digest, or give the right file", name, got, want)}
+		return &ContentError{Problem: fmt.Sprintf("%s arrived with sha256 %s, stated is %s; state the right digest, or give the right file", name, got, want)}
 	}
 	if !e.configured {
 		if err := l.refuseTwice(got, e); err != nil {
@@ -30,7 +30,7 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	}
 	path := l.path(e.id, partEnding)
 	if err := l.examine(e, path); err != nil {
-		return &ContentError{strings.ReplaceAll(err.Error(), path, name)}
+		return &ContentError{Problem: strings.ReplaceAll(err.Error(), path, name)}
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -79,7 +79,10 @@ func (l *Library) refuseTwice(sum string, except *entry) error {
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
 		if e != except && e.record.SHA256 == sum && e.base != nil {
-			return &ContentError{fmt.Sprintf("the image is there already, as %s (OpenShift %s, %s); there is nothing to do", e.id, e.stated(), e.arch())}
+			return &ContentError{
+				Problem:  fmt.Sprintf("the image is there already, as %s (OpenShift %s, %s); there is nothing to do", e.id, e.stated(), e.arch()),
+				Existing: e.id,
+			}
 		}
 	}
 	return nil

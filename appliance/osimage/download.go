@@ -50,7 +50,7 @@ func redacted(raw string) string {
 func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from, validator string, alive func()) (err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return &ContentError{err.Error()}
+		return &ContentError{Problem: err.Error()}
 	}
 	if part.offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", part.offset))
@@ -135,7 +135,7 @@ func (n *noted) Write(b []byte) (int, error) {
 // off begins anew; breaks of the connection are bridged by who reads the registry.
 func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) error {
 	if l.options.FetchRelease == nil {
-		return &ContentError{"this appliance has no releases to take images out of"}
+		return &ContentError{Problem: "this appliance has no releases to take images out of"}
 	}
 	l.mu.Lock()
 	r := e.record
@@ -161,7 +161,7 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 		return err
 	}
 	if got := part.digest(); sum != "" && !strings.EqualFold(sum, got) {
-		return &ContentError{fmt.Sprintf("the live ISO in release %s has sha256 %s, the payload says %s; copy the release to the mirror again", orText(r.Release, r.OpenshiftVersion), got, sum)}
+		return &ContentError{Problem: fmt.Sprintf("the live ISO in release %s has sha256 %s, the payload says %s; copy the release to the mirror again", orText(r.Release, r.OpenshiftVersion), got, sum)}
 	}
 	return nil
 }

@@ -73,8 +73,22 @@ func spaceError(dir string, err error) error {
 	return err
 }
 
-// ContentError says that what arrived can't be an OS image, or not the one that was stated. Trying again does not help.
-type ContentError struct{ Problem string }
+// InterruptedError says that a client's bytes broke off. What came is kept.
+type InterruptedError struct{ Err error }
+
+func (e *InterruptedError) Error() string {
+	return "the upload broke off (" + e.Err.Error() + "); what arrived is kept: ask for its offset and go on there"
+}
+
+// Unwrap returns what broke.
+func (e *InterruptedError) Unwrap() error { return e.Err }
+
+// ContentError says that what arrived can't be an OS image, or not the one that was stated, or is there already. Trying
+// again does not help.
+type ContentError struct {
+	Problem  string
+	Existing string // id of the image that it is, if it is there already
+}
 
 func (e *ContentError) Error() string { return e.Problem }
 

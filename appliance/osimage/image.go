@@ -46,15 +46,16 @@ type Image struct {
 	DoneBytes        int64     `json:"done_bytes"`
 	TotalBytes       int64     `json:"total_bytes"` // 0: not known yet
 	Source           Source    `json:"source"`
-	Path             string    `json:"path,omitempty"`
+	Path             string    `json:"path"` // "" unless it is there
 	URL              string    `json:"url,omitempty"`
 	Release          string    `json:"release,omitempty"`
 	SHA256           string    `json:"sha256"` // hex; "" until it was computed
 	VerifiedAt       time.Time `json:"verified_at,omitzero"`
 	Minimal          bool      `json:"minimal"`
-	MinimalReason    string    `json:"minimal_reason,omitempty"`
+	MinimalReason    string    `json:"minimal_reason"` // why there is none
 	NetworkBoot      bool      `json:"network_boot"`
 	NetworkReason    string    `json:"network_boot_reason,omitempty"`
+	Boots            []string  `json:"boots"`      // how machines boot it, such as "BIOS CD", "UEFI USB"
 	Configured       bool      `json:"configured"` // the configuration names it
 	InUseBy          int       `json:"in_use_by"`  // infra-envs
 	Users            []string  `json:"users,omitempty"`
@@ -185,6 +186,7 @@ func (l *Library) describe(e *entry, users []string) Image {
 	info := e.base.Info()
 	image.VolumeID, image.CoreOSVersion, image.SizeBytes = info.VolumeID, info.Version, info.Size
 	image.Minimal, image.MinimalReason = info.Minimal, info.MinimalReason
+	image.Boots = info.Boots
 	image.NetworkBoot, image.NetworkReason = info.NetworkBoot, info.NetworkReason
 	if e.state != StateVerifying {
 		image.DoneBytes, image.TotalBytes = info.Size, info.Size

@@ -132,7 +132,8 @@ func (l *Library) refuseSameFetch(e *entry) error {
 	if same < 0 {
 		return nil
 	}
-	return &ContentError{fmt.Sprintf("the image is there already or on its way, as %s; there is nothing to do", l.entries[same].id)}
+	existing := l.entries[same].id
+	return &ContentError{Problem: fmt.Sprintf("the image is there already or on its way, as %s; there is nothing to do", existing), Existing: existing}
 }
 
 // fetchAtLast tries until the image is there or turns out to be the wrong one, or the context ends.

@@ -228,7 +228,7 @@ func (l *Library) receive(ctx context.Context, e *entry, mine *turn, r io.Reader
 	buffer := make([]byte, copyBuffer)
 	for {
 		if err := ctx.Err(); err != nil {
-			return err
+			return &InterruptedError{err}
 		}
 		n, readErr := r.Read(buffer)
 		if n > 0 {
@@ -240,7 +240,7 @@ func (l *Library) receive(ctx context.Context, e *entry, mine *turn, r io.Reader
 			return nil
 		}
 		if readErr != nil {
-			return readErr
+			return &InterruptedError{readErr}
 		}
 	}
 }

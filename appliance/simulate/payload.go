@@ -1,7 +1,10 @@
 package simulate
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"go.yaml.in/yaml/v3"
+
+	"landfall/isogen/skeleton"
 )
 
 // Repositories of OpenShift's releases, and where oc-mirror v2 puts them under a mirror.
@@ -31,11 +36,14 @@ const StandInLabel = "landfall.stand-in"
 // installerTag is the payload image that carries openshift-install.
 const installerTag = "installer"
 
+// machineOSImagesTag is the payload image that carries the live ISO.
+const machineOSImagesTag = "machine-os-images"
+
 // payloadTags are the images of a simulated payload: those that the appliance and an installation name, in place of some 190.
 func payloadTags() []string {
 	return []string{
 		"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent", "agent-installer-orchestrator",
-		"cli", "cluster-version-operator", "etcd", installerTag, "machine-config-operator", "must-gather", "rhel-coreos",
+		"cli", "cluster-version-operator", "etcd", installerTag, "machine-config-operator", machineOSImagesTag, "must-gather", "rhel-coreos",
 	}
 }
 
@@ -140,6 +148,13 @@ func (p Payload) component(tag string) (v1.Image, error) {
 		}
 		files = append(files, layerFile{name: "usr/bin/openshift-install", mode: 0o755, path: executable})
 	}
+	if tag == machineOSImagesTag {
+		iso, err := p.liveISO()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, iso...)
+	}
 	own, err := newFileLayer(files...)
 	if err != nil {
 		return nil, err
@@ -151,6 +166,20 @@ func (p Payload) component(tag string) (v1.Image, error) {
 	}
 	return p.image("Stand-in for "+tag, own)
 }
+
+// liveISO is what machine-os-images holds: the ISO and its digest.
+func (p Payload) liveISO() ([]layerFile, error) {
+	var iso bytes.Buffer
+	if err := skeleton.Write(&iso, skeleton.ISO{VolumeID: "rhcos-" + p.OSVersion, Architecture: p.Architecture, RootFSSize: payloadRootFS}); err != nil {
+		return nil, err
+	}
+	name := "coreos/coreos-" + p.Architecture + ".iso"
+	sum := sha256.Sum256(iso.Bytes())
+	return []layerFile{textFile(name, iso.String()), textFile(name+".sha256", hex.EncodeToString(sum[:])+"\n")}, nil
+}
+
+// payloadRootFS is the size of the live system in a payload's live ISO, bytes.
+const payloadRootFS = 256 << 10
 
 // release makes the release image: its last layer holds release-manifests/ and nothing else.
 func (p Payload) release(images map[string]string) (v1.Image, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/osimage"
 	"landfall/store"
 	"landfall/web/problem"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	Appliance Appliance
 	// Images tells of the images of infra-envs.
 	Images Images
+	// OSImages are the base images; nil leaves their operations out.
+	OSImages *osimage.Library
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -95,6 +98,9 @@ func Register(router *echo.Echo, options Options) error {
 		return answer(c, status)
 	})
 	registerImages(router, options.Images)
+	if options.OSImages != nil {
+		osImages{options.OSImages}.register(router)
+	}
 	router.GET("/api/*", func(c echo.Context) error {
 		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)
 	})
