@@ -69,11 +69,11 @@ func TestSegmentsAreTheWholeImage(t *testing.T) {
 		want    []string // names, in their order
 	}{
 		"x86_64": {skeleton.ISO{}, payload,
-			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "boot loader", "config", "initrd", "rootfs", "kernel", "boot loader", "other"}},
+			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "config", "initrd", "rootfs", "kernel", "boot loader", "other"}},
 		"relocated": {skeleton.ISO{}, large,
-			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "boot loader", "other", "initrd", "rootfs", "kernel", "boot loader", "other", "config"}},
+			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "initrd", "rootfs", "kernel", "boot loader", "other", "config"}},
 		"s390x": {skeleton.ISO{Architecture: isogen.S390X}, payload,
-			[]string{"boot loader", "directory", "boot loader", "directory", "other", "boot image", "config", "initrd", "kernel", "rootfs", "other"}},
+			[]string{"boot loader", "directory", "boot loader", "directory", "boot image", "config", "other", "initrd", "kernel", "rootfs", "other"}},
 		"something behind the volume": {skeleton.ISO{Trailing: 5000, Architecture: isogen.PPC64LE}, payload,
 			[]string{"boot loader", "directory", "boot loader", "other", "config", "initrd", "rootfs", "kernel", "boot loader", "other"}},
 	} {

@@ -118,7 +118,7 @@ func (b *Base) VerifyMinimal(ctx context.Context) error {
 // MakeTable makes the table for the base's minimal ISO and keeps it beside the base, at TablePath,
 // where every later Open finds it. It takes about a second; where a table is, nothing is done.
 func (b *Base) MakeTable(ctx context.Context) error {
-	if err := b.Intact(); err != nil {
+	if err := errors.Join(b.Intact(), b.allowsMinimal()); err != nil {
 		return err
 	}
 	var none *NoMinimalError
@@ -181,12 +181,20 @@ func (b *Base) cannotMinimal() string {
 	return err.Error()
 }
 
-func (b *Base) findMinimal() (*minimal, error) {
+// allowsMinimal returns a *NoMinimalError if no table could help.
+func (b *Base) allowsMinimal() error {
 	if e := b.volume.Find(rootfsPath); e == nil || e.Dir || e.Size == 0 {
-		return nil, &NoMinimalError{"it has no root file system itself", "use the live ISO of a CoreOS release"}
+		return &NoMinimalError{"it has no root file system itself", "use the live ISO of a CoreOS release"}
 	}
 	if b.kargs == nil {
-		return nil, &NoMinimalError{"it has no areas for kernel arguments, which would have to say where the root file system is", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
+		return &NoMinimalError{"it has no areas for kernel arguments, which would have to say where the root file system is", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
+	}
+	return nil
+}
+
+func (b *Base) findMinimal() (*minimal, error) {
+	if err := b.allowsMinimal(); err != nil {
+		return nil, err
 	}
 	t, where, err := b.findTable()
 	if err != nil {

@@ -5,6 +5,8 @@ package skeleton
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,8 +28,8 @@ const (
 
 // Sizes of an area for kernel arguments and of the table for the minimal ISO, as in images of today.
 const (
-	kargsArea    = 1139
-	minisoLength = 16 << 10
+	kargsArea = 1139
+	tableSize = 16 << 10
 )
 
 // Ages of live ISOs, by the month that the form is known from. Before the newest, areas for kernel
@@ -53,6 +55,9 @@ type ISO struct {
 	Links        map[string]string // hard links: path to the path of the file
 	System       []byte            // contents of the system area; nil for partition tables and headers as the age has them
 	Trailing     int               // zero bytes behind the volume
+
+	// Table makes the table for the minimal ISO of the image in r, as isogen.MakeTable does; nil leaves its space empty.
+	Table func(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error)
 }
 
 // Where the embed area lies in s390x's combined boot image: behind kernel, parameters and initrd.
@@ -91,6 +96,9 @@ func Write(w io.Writer, iso ISO) error {
 			return err
 		}
 	}
+	if err := iso.addTable(img); err != nil {
+		return err
+	}
 	if err := iso9660.Write(w, img); err != nil {
 		return err
 	}
@@ -108,7 +116,7 @@ func (iso ISO) image() (iso9660.Image, error) {
 	for path, data := range iso.Replace {
 		files[path] = data
 	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
+	for _, path := range slices.SortedFunc(maps.Keys(files), bootFirst) {
 		if data := files[path]; data != nil {
 			img.Files = append(img.Files, iso9660.File{Path: path, Data: data})
 		}
@@ -124,11 +132,22 @@ func (iso ISO) image() (iso9660.Image, error) {
 	return img, nil
 }
 
+// bootFirst is the order in which files lie in live ISOs: what the firmware loads before the others.
+func bootFirst(a, b string) int {
+	rank := func(path string) int {
+		if path == bootLoader || path == efiPartition || path == cdbootFile {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
+}
+
 func (iso ISO) files() (map[string][]byte, error) {
 	k := kernelArguments{Default: iso.kargs(), Size: kargsArea, plain: iso.Age < Newest, none: iso.Age == Age2020}
 	files := map[string][]byte{
 		"coreos/features.json":      []byte("{\n  \"installer-config\": true,\n  \"live-initrd-network\": true\n}\n"),
-		"coreos/miniso.dat":         make([]byte, minisoLength),
+		tableFile:                   make([]byte, tableSize),
 		"images/pxeboot/initrd.img": noise(64<<10, 2),
 		"images/pxeboot/rootfs.img": noise(iso.RootFSSize, 3),
 		"zipl.prm":                  []byte(iso.kargs() + "\n"),
@@ -150,7 +169,8 @@ func (iso ISO) files() (map[string][]byte, error) {
 		files["boot/grub/grub.cfg"] = k.in("boot/grub/grub.cfg", grubHead, grubTail)
 	case "s390x":
 		files["images/pxeboot/kernel.img"] = noise(128<<10, 6)
-		files["generic.ins"] = []byte("images/pxeboot/kernel.img 0x00000000\nimages/pxeboot/initrd.img 0x02000000\n")
+		files["generic.ins"] = []byte("* minimal lpar ins file\nimages/kernel.img 0x00000000\nimages/initrd.img 0x02000000\nimages/genericdvd.prm 0x00010480\nimages/initrd.addrsize 0x00010408\n")
+		files["images/initrd.addrsize"] = []byte{4: 2, 13: 1, 15: 0}
 		boot := noise(cdbootOffset, 7)
 		area := boot[cdbootParams : cdbootParams+896]
 		clear(area)
@@ -183,7 +203,7 @@ func (iso ISO) makeOlder(files map[string][]byte) {
 		delete(files, "coreos/igninfo.json")
 	}
 	if iso.Age < Age2022 {
-		delete(files, "coreos/miniso.dat")
+		delete(files, tableFile)
 		delete(files, "coreos/features.json")
 		files[defaultArguments] = []byte(iso.kargs() + "\n" + strings.Repeat("#", kargsArea-len(iso.kargs())-1))
 	}
