@@ -139,6 +139,11 @@ func checkAreas(v *iso9660.Volume, a area, k *kernelArgumentAreas) error {
 	if v.BootCatalog != 0 {
 		taken = append(taken, iso9660.Range{Offset: v.BootCatalog, Size: iso9660.SectorSize, What: "the boot catalog"})
 	}
+	for _, path := range []string{areaDescription, kargsDescription} {
+		if e := v.Find(path); e != nil {
+			taken = append(taken, iso9660.Range{Offset: e.Offset, Size: e.Size, What: path})
+		}
+	}
 	if err := checkOverlaps(v, taken, a.where, a.offset, a.length); err != nil || k == nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func zstdEnd(b []byte) (int, error) {
 func readLimited(r io.Reader, limit int) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err == nil && len(b) > limit {
-		err = fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+		err = fmt.Errorf("it unpacks to more than %d bytes", limit)
 	}
 	return b, err
 }

@@ -132,7 +132,7 @@ func TestBadPayload(t *testing.T) {
 }
 
 func TestReaderReadsAsAFileWould(t *testing.T) {
-	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
+	image := full(t, open(t, write(t, skeleton.ISO{EmbedSize: 4096, RootFSSize: 5000})), "config")
 	require.NoError(t, iotest.TestReader(image.NewReader(), contents(t, image)))
 }
 
