@@ -93,13 +93,18 @@ func (b *Base) Full(p Payload, args ...KernelArgument) (*Image, error) {
 	return newImage(b, layout, b.segments(layout)), nil
 }
 
-// edits is what to lay over the base so that it carries the payload and the arguments.
+// edits is what to lay over the base so that it carries a payload and boots with kernel arguments.
 func (b *Base) edits(p Payload, args []KernelArgument) ([]extent, error) {
-	line, err := b.commandLine(args)
+	packed, err := p.pack()
 	if err != nil {
 		return nil, err
 	}
-	packed, err := p.pack()
+	return b.carry(packed, args)
+}
+
+// carry is edits for a payload that is packed already.
+func (b *Base) carry(packed []byte, args []KernelArgument) ([]extent, error) {
+	line, err := b.commandLine(args)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,128 @@
+package isogen
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"landfall/isogen/iso9660"
+)
+
+// ConfigVolumeID is the volume identifier of config images. It is the one that Ignition looks for on
+// the platforms that hand configs over by a drive (coreos/ignition, internal/providers/openstack and
+// internal/providers/nutanix).
+const ConfigVolumeID = "config-2"
+
+// configUserData is where Ignition reads the config on such a drive.
+const configUserData = "openstack/latest/user_data"
+
+// ConfigImage returns a small ISO with only the payload, for people who keep one base image on their
+// USB drives or in their BMCs' libraries and attach what differs as a second drive.
+//
+// A live ISO as it is published looks for its config nowhere but in itself (platform "metal", whose
+// only other source is the kernel argument ignition.config.url). There are two ways to have it look
+// at this image:
+//
+//   - Boot the image of AwaitConfigImage instead of the base: it is the base with a unit in its initial
+//     RAM file system that waits for a drive with this image and takes everything over from it, before
+//     Ignition and the network are set up. This is the way to go.
+//   - Replace the kernel argument ignition.platform.id=metal by ignition.platform.id=nutanix in the
+//     base. Ignition since 2.13 (OpenShift 4.11) then waits for a drive named config-2 by itself and
+//     reads openstack/latest/user_data. The payload's other files are not looked at, and the live
+//     system takes itself for one on that platform, which may have side effects.
+//
+// The "config image" of openshift-install (volume agent_configimage, config.gz) is another thing: it
+// holds manifests of a cluster for the agent-based installer's own services, not an Ignition config.
+//
+// In the image the payload is where Embedded finds it in any other.
+func ConfigImage(p Payload) (*Image, error) {
+	packed, err := p.pack()
+	if err != nil {
+		return nil, err
+	}
+	files := []iso9660.File{
+		{Path: areaDescription, Data: []byte(`{"file": "` + areaFile + `"}`)},
+		{Path: areaFile, Data: packed},
+		{Path: configUserData, Data: p.Ignition},
+	}
+	var iso bytes.Buffer
+	err = iso9660.Write(&iso, iso9660.Image{VolumeID: ConfigVolumeID, Time: time.Unix(0, 0), Joliet: true, Files: files})
+	if err != nil {
+		return nil, fmt.Errorf("writing the config image: %w", err)
+	}
+	return newImage(nil, []extent{patch(0, iso.Bytes())}, []Segment{{"config", 0, int64(iso.Len())}}), nil
+}
+
+// AwaitConfigImage returns the image that boots from the base alone and takes its config from a drive
+// with a ConfigImage, for which it waits up to ten minutes and says so on the console. It is the same
+// for every config, so it is made once and kept.
+func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
+	packed, err := Archive([]File{
+		{Path: "usr/local/bin/landfall-config-image", Mode: 0o755, Data: []byte(configImageScript)},
+		{Path: "etc/systemd/system/landfall-config-image.service", Data: []byte(configImageUnit)},
+		{Path: "etc/systemd/system/coreos-ignition-setup-user.service.d/10-config-image.conf", Data: []byte(configImageOrder)},
+		{Path: "etc/systemd/system/ignition-fetch-offline.service.d/10-config-image.conf", Data: []byte(configImageOrder)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	patches, err := b.carry(packed, args)
+	if err != nil {
+		return nil, err
+	}
+	layout := overlay(b.whole(), patches)
+	return newImage(b, layout, b.segments(layout)), nil
+}
+
+// configImageUnit runs when devices can appear, before those who look for what the config image brings
+// (coreos/fedora-coreos-config, dracut modules 35coreos-ignition and 35coreos-network).
+const configImageUnit = `[Unit]
+Description=Take the configuration over from the config image
+ConditionPathExists=/etc/initrd-release
+DefaultDependencies=false
+After=systemd-udev-trigger.service
+Before=coreos-ignition-setup-user.service ignition-fetch-offline.service coreos-copy-firstboot-network.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+StandardOutput=journal+console
+StandardError=journal+console
+ExecStart=/usr/local/bin/landfall-config-image
+`
+
+// configImageOrder has a unit of CoreOS start the one above. A link would do as well; payloads have none.
+const configImageOrder = `[Unit]
+Requires=landfall-config-image.service
+After=landfall-config-image.service
+`
+
+// configImageScript unpacks with what the live system unpacks its root file system with: bsdtar, or
+// cpio in older ones.
+const configImageScript = `#!/bin/sh
+set -eu
+device=/dev/disk/by-label/` + ConfigVolumeID + `
+directory=/run/config-image
+tries=600
+until [ -e "$device" ]; do
+    if [ $((tries % 15)) = 0 ]; then
+        echo "Waiting for the config image: attach it as a second CD or USB drive ($((tries / 60)) min $((tries % 60)) s left)"
+    fi
+    if [ "$tries" = 0 ]; then
+        echo "No config image was attached. Attach it and start this machine again." >&2
+        exit 1
+    fi
+    tries=$((tries - 1))
+    sleep 1
+done
+mkdir -p "$directory"
+mount -o ro -t iso9660 "$device" "$directory"
+cd /
+if command -v bsdtar >/dev/null; then
+    bsdtar -x -f "$directory/` + areaFile + `"
+else
+    gzip -d -c "$directory/` + areaFile + `" | cpio -i -d -u
+fi
+umount "$directory"
+echo "Took the configuration over from the config image."
+`
