@@ -15,6 +15,7 @@ const (
 	Conflict                    // what it asks for does not fit the present state
 	Unavailable                 // something outside is missing now and may be there later
 	Schema                      // the request does not fit the API's schema
+	Forbidden                   // whoever asks may not have it
 )
 
 // Error is a refusal with a sentence that a person can act on.

@@ -19,6 +19,8 @@ type event struct {
 	name     string
 	severity string // info, warning, error, critical
 	message  string
+	category string // "" is user
+	props    string // JSON
 	cluster  *strfmt.UUID
 	infraEnv *strfmt.UUID
 	host     *strfmt.UUID
@@ -69,7 +71,7 @@ func (c *change) emit(ev event) error {
 	c.events++
 	at := c.dateTime()
 	row := &models.Event{
-		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at, Category: models.EventCategoryUser,
+		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at, Category: orText(ev.category, models.EventCategoryUser), Props: ev.props,
 		ClusterID: ev.cluster, InfraEnvID: ev.infraEnv, HostID: ev.host,
 		RequestID: strfmt.UUID(requestID(c.ctx)),
 	}
@@ -147,8 +149,9 @@ type EventFilter struct {
 	ClusterID, InfraEnvID string
 	HostIDs               []string
 	Severities            []string
-	Message               string // a part of the message, in any case
-	ClusterLevel          bool   // only events of the cluster itself
+	Categories            []string // none means user
+	Message               string   // a part of the message, in any case
+	ClusterLevel          bool     // only events of the cluster itself
 	Descending            bool
 	Limit, Offset         int // Limit 0 means all
 }
@@ -223,6 +226,9 @@ func (f EventFilter) matches(ev *models.Event) bool {
 		return false
 	}
 	if f.ClusterLevel && ev.HostID != nil {
+		return false
+	}
+	if len(f.Categories) == 0 && ev.Category != models.EventCategoryUser || len(f.Categories) > 0 && !slices.Contains(f.Categories, ev.Category) {
 		return false
 	}
 	return f.Message == "" || strings.Contains(strings.ToLower(*ev.Message), strings.ToLower(f.Message))

@@ -23,6 +23,23 @@ func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, e
 	return file, info, err
 }
 
+// OpenGenerated opens a file that a cluster's installation generates; the caller closes it. It is refused with kind Conflict
+// until the file is there. A kubeconfig that lacks the ingress certificate yet stands in for the one that has it.
+func (e *Engine) OpenGenerated(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return nil, store.FileInfo{}, err
+	}
+	file, info, err := e.OpenFile(id, name)
+	if KindOf(err) == NotFound && name == fileKubeconfig {
+		file, info, err = e.OpenFile(id, fileKubeconfigNoIngress)
+	}
+	if KindOf(err) == NotFound {
+		return nil, info, conflict("Cluster %s is %s and has no file %q yet; it is made when the installation is prepared.", row.API.Name, *row.API.Status, name)
+	}
+	return file, info, err
+}
+
 func (e *Engine) readFile(id, name string) ([]byte, error) {
 	file, _, err := e.OpenFile(id, name)
 	if err != nil {

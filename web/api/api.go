@@ -67,6 +67,7 @@ func (s *Service) Handlers() Handlers {
 		"v2ListComponentVersions":             s.componentVersions,
 		"V2ListManagedDomains":                s.managedDomains,
 		"v2ListEvents":                        s.listEvents,
+		"v2TriggerEvent":                      s.reportEvent,
 		"v2DownloadHostIgnition":              s.downloadHostIgnition,
 		"ListInfraEnvs":                       s.listInfraEnvs,
 		"RegisterInfraEnv":                    s.registerInfraEnv,
@@ -97,10 +98,13 @@ func (s *Service) Handlers() Handlers {
 		"v2UpdateHostInstallProgress":         s.hostProgress,
 		"v2ListSupportedOpenshiftVersions":    s.versions,
 		"V2ListBundles":                       s.bundles,
+		"V2GetBundle":                         s.bundle,
 		"v2ListReleaseSources":                s.releaseSources,
 		"GetSupportedArchitectures":           s.supportedArchitectures,
 		"GetSupportedFeatures":                s.supportedFeatures,
+		"GetDetailedSupportedFeatures":        s.detailedFeatures,
 		"V2ListSupportedOperators":            s.supportedOperators,
+		"V2ListOperatorProperties":            s.operatorProperties,
 	}
 	for id, handler := range handlers {
 		handlers[id] = translate(handler)
@@ -111,6 +115,9 @@ func (s *Service) Handlers() Handlers {
 // translate gives the engine's refusals their HTTP status and hands the request's id on to the events that follow from it.
 func translate(handler echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if err := checkIDs(c); err != nil {
+			return err
+		}
 		if r := c.Request(); r.Method != http.MethodGet {
 			c.SetRequest(r.WithContext(engine.WithRequestID(r.Context(), web.RequestID(r.Context()))))
 		}
@@ -143,6 +150,8 @@ func Problem(err error) error {
 		status = http.StatusConflict
 	case engine.Unavailable:
 		status = http.StatusServiceUnavailable
+	case engine.Forbidden:
+		status = http.StatusForbidden
 	case engine.Schema:
 		status = http.StatusUnprocessableEntity
 	}

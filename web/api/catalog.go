@@ -34,7 +34,7 @@ func (s *Service) versions(c echo.Context) error {
 	versions := models.OpenshiftVersions{}
 	wanted := c.QueryParam("version")
 	for _, image := range s.Engine.ReleaseList {
-		if wanted != "" && !strings.HasPrefix(image.OpenshiftVersion, wanted) {
+		if !strings.Contains(image.OpenshiftVersion, wanted) {
 			continue
 		}
 		version, ok := versions[image.OpenshiftVersion]
@@ -91,54 +91,26 @@ func newer(a, b string) bool {
 
 func isSeparator(r rune) bool { return r == '.' || r == '-' }
 
+// componentVersions answers the appliance's version and the programs on hosts that the configuration names; those that it
+// does not name come with each release.
 func (s *Service) componentVersions(c echo.Context) error {
-	return c.JSON(http.StatusOK, &models.ListVersions{ReleaseTag: s.Versions["landfall"], Versions: s.Versions})
+	versions := maps.Clone(s.Versions)
+	for name, image := range map[string]string{
+		"discovery-agent": s.Engine.Images.Agent, "assisted-installer": s.Engine.Images.Installer, "assisted-installer-controller": s.Engine.Images.Controller,
+	} {
+		if image != "" {
+			versions[name] = image
+		}
+	}
+	return c.JSON(http.StatusOK, &models.ListVersions{ReleaseTag: s.Versions["landfall"], Versions: versions})
 }
 
+// managedDomains: there is no DNS provider that the appliance could write to.
 func (s *Service) managedDomains(c echo.Context) error {
 	return c.JSON(http.StatusOK, models.ListManagedDomains{})
 }
 
+// releaseSources: releases come from the configuration alone; no channel is followed.
 func (s *Service) releaseSources(c echo.Context) error {
 	return c.JSON(http.StatusOK, models.ReleaseSources{})
-}
-
-func (s *Service) supportedOperators(c echo.Context) error {
-	return c.JSON(http.StatusOK, []string{})
-}
-
-func (s *Service) bundles(c echo.Context) error { return c.JSON(http.StatusOK, []string{}) }
-
-// supportedFeatures says which features of the API this appliance has. One that is not named counts as supported for the
-// API's clients, so those that are not there are named.
-func (s *Service) supportedFeatures(c echo.Context) error {
-	features := make(map[string]models.SupportLevel)
-	for _, feature := range []string{
-		"SNO", "USER_MANAGED_NETWORKING", "CLUSTER_MANAGED_NETWORKING", "DUAL_STACK", "DUAL_STACK_VIPS", "CUSTOM_MANIFEST",
-		"BAREMETAL_PLATFORM", "NONE_PLATFORM", "FULL_ISO", "OVN_NETWORK_TYPE", "X86_64_ARCHITECTURE", "ARM64_ARCHITECTURE",
-	} {
-		features[feature] = models.SupportLevelSupported
-	}
-	for _, feature := range []string{
-		"VIP_AUTO_ALLOC", "MINIMAL_ISO", "SDN_NETWORK_TYPE", "NUTANIX_INTEGRATION", "VSPHERE_INTEGRATION", "EXTERNAL_PLATFORM_OCI", "EXTERNAL_PLATFORM",
-		"NON_STANDARD_HA_CONTROL_PLANE", "TNA", "TNF", "SINGLE_NODE_EXPANSION", "MULTIARCH_RELEASE_IMAGE",
-		"AMD_GPU", "AUTHORINO", "CLUSTER_OBSERVABILITY", "CNV", "FENCE_AGENTS_REMEDIATION", "KMM", "KUBE_DESCHEDULER", "LOKI", "LSO", "LVM",
-		"MCE", "METALLB", "MTV", "NMSTATE", "NODE_FEATURE_DISCOVERY", "NODE_HEALTHCHECK", "NODE_MAINTENANCE", "NUMA_RESOURCES", "NVIDIA_GPU",
-		"OADP", "ODF", "OPENSHIFT_AI", "OPENSHIFT_LOGGING", "OSC", "PIPELINES", "SERVERLESS", "SERVICEMESH", "SELF_NODE_REMEDIATION",
-	} {
-		features[feature] = models.SupportLevelUnavailable
-	}
-	return c.JSON(http.StatusOK, map[string]any{"features": features})
-}
-
-func (s *Service) supportedArchitectures(c echo.Context) error {
-	architectures := make(map[string]models.SupportLevel)
-	for _, image := range s.Engine.ReleaseList {
-		name := strings.ToUpper(image.CPUArchitecture)
-		if image.CPUArchitecture == "aarch64" {
-			name = "ARM64"
-		}
-		architectures[name+"_ARCHITECTURE"] = models.SupportLevelSupported
-	}
-	return c.JSON(http.StatusOK, map[string]any{"architectures": architectures})
 }

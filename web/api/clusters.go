@@ -9,6 +9,8 @@ import (
 	"github.com/go-openapi/swag"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/web/problem"
 )
 
 func clusterID(c echo.Context) string { return c.Param("cluster_id") }
@@ -18,9 +20,15 @@ func (s *Service) listClusters(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if id := c.QueryParam("openshift_cluster_id"); id != "" {
-		clusters = slices.DeleteFunc(clusters, func(cluster *models.Cluster) bool { return cluster.OpenshiftClusterID.String() != id })
+	id, err := uuid(c, "openshift_cluster_id")
+	if err != nil {
+		return err
 	}
+	owner, subscriptions := c.QueryParam("owner"), list(c, "ams_subscription_ids")
+	clusters = slices.DeleteFunc(clusters, func(cluster *models.Cluster) bool {
+		return id != "" && cluster.OpenshiftClusterID.String() != id || owner != "" && cluster.UserName != owner ||
+			len(subscriptions) > 0 && !slices.Contains(subscriptions, cluster.AmsSubscriptionID.String())
+	})
 	return c.JSON(http.StatusOK, clusters)
 }
 
@@ -82,10 +90,18 @@ func (s *Service) completeInstallation(c echo.Context) error {
 }
 
 func (s *Service) listClusterHosts(c echo.Context) error {
-	withFacts := c.QueryParam("with-inventory") == "true" || c.QueryParam("with-connectivity") == "true"
-	hosts, err := s.Engine.ClusterHosts(clusterID(c), withFacts)
+	inventory, connectivity := c.QueryParam("with-inventory") == "true", c.QueryParam("with-connectivity") == "true"
+	hosts, err := s.Engine.ClusterHosts(clusterID(c), inventory || connectivity)
 	if err != nil {
 		return err
+	}
+	for _, host := range hosts {
+		if !inventory {
+			host.Inventory = ""
+		}
+		if !connectivity {
+			host.Connectivity = ""
+		}
 	}
 	role, status := c.QueryParam("role"), c.QueryParam("status")
 	hosts = slices.DeleteFunc(hosts, func(h *models.Host) bool {
@@ -99,11 +115,14 @@ func (s *Service) listOperators(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	operators := []*models.MonitoredOperator{}
+	operators, name := []*models.MonitoredOperator{}, c.QueryParam("operator_name")
 	for _, operator := range cluster.MonitoredOperators {
-		if name := c.QueryParam("operator_name"); name == "" || name == operator.Name {
+		if name == "" || name == operator.Name {
 			operators = append(operators, operator)
 		}
+	}
+	if name != "" && len(operators) == 0 {
+		return problem.NotFound("cluster %s has no operator %q that is watched", cluster.Name, name)
 	}
 	return c.JSON(http.StatusOK, operators)
 }
@@ -145,13 +164,6 @@ func (s *Service) ingressCert(c echo.Context) error {
 func (s *Service) preflight(c echo.Context) error {
 	requirements, err := s.Engine.Preflight(clusterID(c))
 	return answer(c, http.StatusOK, requirements, err)
-}
-
-func (s *Service) supportedPlatforms(c echo.Context) error {
-	if _, err := s.Engine.Cluster(clusterID(c)); err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, []models.PlatformType{models.PlatformTypeBaremetal, models.PlatformTypeNone})
 }
 
 func (s *Service) uiSettings(c echo.Context) error {

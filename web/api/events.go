@@ -16,7 +16,7 @@ func (s *Service) listEvents(c echo.Context) error {
 	filter := engine.EventFilter{
 		ClusterID: c.QueryParam("cluster_id"), InfraEnvID: c.QueryParam("infra_env_id"),
 		HostIDs: list(c, "host_ids"), Severities: list(c, "severities"), Message: c.QueryParam("message"),
-		ClusterLevel: c.QueryParam("cluster_level") == "true",
+		ClusterLevel: c.QueryParam("cluster_level") == "true", Categories: list(c, "categories"),
 	}
 	if id := c.QueryParam("host_id"); id != "" {
 		filter.HostIDs = append(filter.HostIDs, id)
@@ -51,4 +51,13 @@ func (s *Service) listEvents(c echo.Context) error {
 		page.Events = []*models.Event{}
 	}
 	return c.JSON(http.StatusOK, page.Events)
+}
+
+// reportEvent writes an event that a program outside saw.
+func (s *Service) reportEvent(c echo.Context) error {
+	event, err := decode[models.Event](c)
+	if err != nil {
+		return err
+	}
+	return created(c, s.Engine.ReportEvent(c.Request().Context(), event))
 }

@@ -1,22 +1,18 @@
 package api
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine"
 	"landfall/store"
 	"landfall/web/problem"
 )
@@ -45,138 +41,116 @@ func send(c echo.Context, name string, file io.ReadSeekCloser, info store.FileIn
 	return file.Close()
 }
 
-func (s *Service) sendFile(c echo.Context, allowed func(string) bool) error {
-	name := c.QueryParam("file_name")
-	if !allowed(name) {
-		return problem.BadRequest("there is no file %q to download here", name)
-	}
-	file, info, err := s.Engine.OpenFile(clusterID(c), name)
-	if err != nil {
-		return err
-	}
-	return send(c, name, file, info)
-}
-
 func isCredential(name string) bool { return slices.Contains(credentialFiles, name) }
 
 func isClusterFile(name string) bool {
 	return slices.Contains(clusterFiles, name) || hostFile.MatchString(name)
 }
 
+// fileName reads which file is asked for, one of those that an operation has.
+func fileName(c echo.Context, allowed func(string) bool) (string, error) {
+	name, err := required(c, "file_name")
+	if err == nil && !allowed(name) {
+		err = unfit("the parameter file_name in query is %q; there is no such file here", name)
+	}
+	return name, err
+}
+
+// checkLink refuses a request by a signed link that does not hold.
+func (s *Service) checkLink(c echo.Context) error {
+	return s.Engine.CheckLink(c.Request().URL.Path, c.QueryParams())
+}
+
+func (s *Service) sendFile(c echo.Context, allowed func(string) bool) error {
+	name, err := fileName(c, allowed)
+	if err != nil {
+		return err
+	}
+	if err := s.checkLink(c); err != nil {
+		return err
+	}
+	file, info, err := s.Engine.OpenGenerated(clusterID(c), name)
+	if err != nil {
+		return err
+	}
+	return send(c, name, file, info)
+}
+
 func (s *Service) downloadCredentials(c echo.Context) error { return s.sendFile(c, isCredential) }
 func (s *Service) downloadFile(c echo.Context) error        { return s.sendFile(c, isClusterFile) }
 
-// presigned answers with the URL of a download: nothing needs to be signed, the file is here.
-func (s *Service) presigned(c echo.Context, operation string, allowed func(string) bool) error {
-	name := c.QueryParam("file_name")
-	if !allowed(name) {
-		return problem.BadRequest("there is no file %q to download here", name)
-	}
-	if _, err := s.Engine.Cluster(clusterID(c)); err != nil {
+// presign answers with a signed link to a download of a cluster, which is below the cluster's own path.
+func (s *Service) presign(c echo.Context, download string, query url.Values) error {
+	link, expires, err := s.Engine.SignLink(c.Request().Context(), BasePath+"/v2/clusters/"+clusterID(c)+"/"+download, query)
+	return answer(c, http.StatusOK, &models.PresignedURL{URL: &link, ExpiresAt: strfmt.DateTime(expires)}, err)
+}
+
+// presignKept answers with a signed link to a generated file that is there.
+func (s *Service) presignKept(c echo.Context, download, name string) error {
+	file, _, err := s.Engine.OpenGenerated(clusterID(c), name)
+	if err != nil {
 		return err
 	}
-	address := s.Engine.URL + BasePath + "/v2/clusters/" + clusterID(c) + "/downloads/" + operation + "?file_name=" + url.QueryEscape(name)
-	return c.JSON(http.StatusOK, &models.PresignedURL{URL: &address, ExpiresAt: strfmt.DateTime(time.Time{})})
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return s.presign(c, download, url.Values{"file_name": {name}})
 }
 
 func (s *Service) presignedCredentials(c echo.Context) error {
-	return s.presigned(c, "credentials", isCredential)
-}
-
-func (s *Service) presignedFile(c echo.Context) error { return s.presigned(c, "files", isClusterFile) }
-
-// uploadLogs takes a log archive from a host or from the controller, as a form's file "upfile".
-func (s *Service) uploadLogs(c echo.Context) error {
-	upload, err := logUpload(c.Request())
+	name, err := fileName(c, isCredential)
 	if err != nil {
 		return err
 	}
-	switch kind := c.QueryParam("logs_type"); kind {
-	case string(models.LogsTypeHost), "":
-		id := c.QueryParam("host_id")
-		if id == "" {
-			return problem.BadRequest("logs of a host are sent with its host_id")
-		}
-		return done(c, s.Engine.HostLogs(c.Request().Context(), clusterID(c), id, upload))
-	case string(models.LogsTypeController):
-		return done(c, s.Engine.ControllerLogs(c.Request().Context(), clusterID(c), upload))
-	default:
-		return problem.BadRequest("the parameter logs_type is %q; it takes host or controller", kind)
-	}
+	return s.presignKept(c, "downloads/credentials", name)
 }
 
-func logUpload(r *http.Request) (io.Reader, error) {
-	form, err := r.MultipartReader()
-	if err != nil {
-		return nil, problem.BadRequest("logs are sent as a form with the file upfile: %v", err)
+// presignedFile answers with a signed link to one of a cluster's files: what its installation generated, its logs
+// (file_name=logs), or a manifest (file_name=manifests with additional_name=<folder>/<name>).
+func (s *Service) presignedFile(c echo.Context) error {
+	name, err := required(c, "file_name")
+	switch {
+	case err != nil:
+		return err
+	case name == "logs":
+		return s.presignLogs(c)
+	case name == "manifests":
+		return s.presignManifest(c)
+	case isCredential(name):
+		return s.presignKept(c, "downloads/credentials", name)
+	case isClusterFile(name):
+		return s.presignKept(c, "downloads/files", name)
 	}
-	for {
-		part, err := form.NextPart()
-		if errors.Is(err, io.EOF) {
-			return nil, problem.BadRequest("the form has no file upfile")
-		}
-		if err != nil {
-			return nil, problem.BadRequest("the form can't be read: %v", err)
-		}
-		if part.FormName() == "upfile" {
-			return part, nil
-		}
-	}
+	return problem.BadRequest("there is no file %q of a cluster", name)
 }
 
-// downloadLogs answers with the logs of one host, of the controller, or of all in one archive.
-func (s *Service) downloadLogs(c echo.Context) error {
-	id := clusterID(c)
-	switch kind := c.QueryParam("logs_type"); kind {
-	case string(models.LogsTypeController):
-		return s.sendLogs(c, "controller")
-	case string(models.LogsTypeHost):
-		return s.sendLogs(c, c.QueryParam("host_id"))
-	case "", string(models.LogsTypeAll):
-		names, err := s.Engine.FileNames(id, "logs/")
-		if err != nil {
-			return err
-		}
-		if len(names) == 0 {
-			return problem.NotFound("no logs of cluster %s were collected yet", id)
-		}
-		return s.sendArchive(c, id, names)
-	default:
-		return problem.BadRequest("the parameter logs_type is %q; it takes host, controller or all", kind)
+func (s *Service) presignManifest(c echo.Context) error {
+	folder, name, ok := strings.Cut(c.QueryParam("additional_name"), "/")
+	if !ok {
+		return problem.BadRequest("the parameter additional_name is %q; it takes a manifest's folder and name, such as openshift/99-kernel-arguments.yaml", c.QueryParam("additional_name"))
 	}
-}
-
-func (s *Service) sendLogs(c echo.Context, name string) error {
-	file, info, err := s.Engine.OpenFile(clusterID(c), "logs/"+name+".tar.gz")
+	file, _, err := s.Engine.OpenManifest(clusterID(c), engine.Manifest{Folder: folder, Name: name})
 	if err != nil {
 		return err
 	}
-	return send(c, "logs_"+name+".tar.gz", file, info)
-}
-
-func (s *Service) sendArchive(c echo.Context, id string, names []string) (err error) {
-	attach(c, "logs_"+id+".tar.gz")
-	c.Response().Header().Set(echo.HeaderContentType, "application/gzip")
-	packed := gzip.NewWriter(c.Response())
-	archive := tar.NewWriter(packed)
-	defer func() { err = errors.Join(err, archive.Close(), packed.Close()) }()
-	for _, name := range names {
-		if err := s.archiveFile(archive, id, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Service) archiveFile(archive *tar.Writer, id, name string) error {
-	file, info, err := s.Engine.OpenFile(id, name)
-	if err != nil {
+	if err := file.Close(); err != nil {
 		return err
 	}
-	header := &tar.Header{Name: path.Base(name), Mode: 0o644, Size: info.Size, ModTime: info.Modified}
-	if err := archive.WriteHeader(header); err != nil {
-		return errors.Join(err, file.Close())
+	return s.presign(c, "manifests/files", url.Values{"folder": {folder}, "file_name": {name}})
+}
+
+func (s *Service) presignLogs(c echo.Context) error {
+	query := url.Values{}
+	for _, name := range []string{"logs_type", "host_id"} {
+		if value := c.QueryParam(name); value != "" {
+			query.Set(name, value)
+		}
 	}
-	_, err = io.Copy(archive, file)
-	return errors.Join(err, file.Close())
+	if query.Get("logs_type") == "" && query.Has("host_id") {
+		query.Set("logs_type", string(models.LogsTypeHost))
+	}
+	if _, err := s.logsOf(c, query.Get("logs_type"), query.Get("host_id")); err != nil {
+		return err
+	}
+	return s.presign(c, "logs", query)
 }

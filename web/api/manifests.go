@@ -71,6 +71,9 @@ func (s *Service) downloadManifest(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkLink(c); err != nil {
+		return err
+	}
 	file, info, err := s.Engine.OpenManifest(clusterID(c), manifest)
 	if err != nil {
 		return err

@@ -1,0 +1,196 @@
+package appliance_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/runtime"
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+func (d *door) link(cluster strfmt.UUID, params installer.V2GetPresignedForClusterFilesParams) (string, error) {
+	params.ClusterID = cluster
+	signed, err := d.Installer.V2GetPresignedForClusterFiles(d.Context(), &params)
+	if err != nil {
+		return "", err
+	}
+	require.WithinDuration(d, time.Now().Add(10*time.Minute), time.Time(signed.Payload.ExpiresAt), time.Minute)
+	return *signed.Payload.URL, nil
+}
+
+// with changes one parameter of an address.
+func with(t *testing.T, address, name, value string) string {
+	t.Helper()
+	parsed, err := url.Parse(address)
+	require.NoError(t, err)
+	query := parsed.Query()
+	query.Set(name, value)
+	parsed.RawQuery = query.Encode()
+	return parsed.String()
+}
+
+func TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks(t *testing.T) {
+	d := openDoor(t)
+	ctx := t.Context()
+	cluster := d.cluster()
+	env := d.infraEnv(&cluster)
+	credentials := func(cluster strfmt.UUID, name string) (string, error) {
+		var content bytes.Buffer
+		_, err := d.Installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: cluster, FileName: name}, &content)
+		return content.String(), err
+	}
+	signedCredentials := func(cluster strfmt.UUID, name string) (string, error) {
+		signed, err := d.Installer.V2GetPresignedForClusterCredentials(ctx, &installer.V2GetPresignedForClusterCredentialsParams{ClusterID: cluster, FileName: name})
+		if err != nil {
+			return "", err
+		}
+		return *signed.Payload.URL, nil
+	}
+	file := func(cluster strfmt.UUID, name string) error {
+		_, err := d.Installer.V2DownloadClusterFiles(ctx, &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, io.Discard)
+		return err
+	}
+	password := func(cluster strfmt.UUID) error {
+		_, err := d.Installer.V2GetCredentials(ctx, &installer.V2GetCredentialsParams{ClusterID: cluster})
+		return err
+	}
+	for _, expected := range []struct {
+		id     strfmt.UUID
+		status int
+	}{{nobody(), 404}, {cluster, 409}} {
+		_, err := credentials(expected.id, "kubeconfig")
+		refused(t, err, expected.status)
+		_, err = signedCredentials(expected.id, "kubeconfig")
+		refused(t, err, expected.status)
+		_, err = d.link(expected.id, installer.V2GetPresignedForClusterFilesParams{FileName: "bootstrap.ign"})
+		refused(t, err, expected.status)
+		refused(t, file(expected.id, "bootstrap.ign"), expected.status)
+		refused(t, password(expected.id), expected.status)
+	}
+	_, err := d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "passwd"})
+	refused(t, err, 400)
+	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests"})
+	refused(t, err, 400)
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files?file_name=../landfall.db", nil), 422, `"../landfall.db"`)
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files", nil), 422, "file_name in query is required")
+
+	d.crew(env, 1)
+	d.until(cluster, models.ClusterStatusReady)
+	_, err = d.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: cluster})
+	require.NoError(t, err)
+	d.until(cluster, models.ClusterStatusInstalled)
+
+	kubeconfig, err := credentials(cluster, "kubeconfig")
+	require.NoError(t, err)
+	link, err := signedCredentials(cluster, "kubeconfig")
+	require.NoError(t, err)
+	got := ask(t, http.MethodGet, link, nil)
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, kubeconfig, string(got.body))
+	_, err = d.addManifest(cluster, "openshift", "late.yaml", "a: 1")
+	refused(t, err, 409)
+
+	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "install-config.yaml"})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, ask(t, http.MethodGet, link, nil).status)
+	for name, altered := range map[string]string{
+		"another file":  with(t, link, "file_name", "bootstrap.ign"),
+		"a longer life": with(t, link, "expires", "99999999999"),
+		"a signature":   with(t, link, "signature", "AAAA"),
+		"another place": strings.Replace(link, "downloads/files", "downloads/credentials", 1),
+	} {
+		answer := ask(t, http.MethodGet, altered, nil)
+		if name == "another place" {
+			require.Equal(t, 422, answer.status)
+			continue
+		}
+		requireRefusal(t, answer, http.StatusForbidden, "signature does not fit")
+	}
+}
+
+func (d *door) uploadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID, content string) error {
+	_, err := d.Installer.V2UploadLogs(d.Context(), &installer.V2UploadLogsParams{
+		ClusterID: cluster, LogsType: kind, HostID: host, Upfile: runtime.NamedReader("upfile", strings.NewReader(content)),
+	})
+	return err
+}
+
+func (d *door) downloadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID) (string, error) {
+	var content bytes.Buffer
+	_, err := d.Installer.V2DownloadClusterLogs(d.Context(), &installer.V2DownloadClusterLogsParams{ClusterID: cluster, LogsType: &kind, HostID: host}, &content)
+	return content.String(), err
+}
+
+func TestLogsAreKeptAndHandedOut(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster()
+	env := d.infraEnv(&cluster)
+	host, silent, stranger := d.host(env), d.host(env), nobody()
+	_, err := d.downloadLogs(cluster, "all", nil)
+	refused(t, err, 404)
+	_, err = d.downloadLogs(cluster, "controller", nil)
+	refused(t, err, 409)
+
+	require.NoError(t, d.uploadLogs(cluster, "host", &host, "of the host"))
+	require.NoError(t, d.uploadLogs(cluster, "controller", nil, "of the controller"))
+	refused(t, d.uploadLogs(cluster, "host", &stranger, "x"), 404)
+	refused(t, d.uploadLogs(nobody(), "controller", nil, "x"), 404)
+	require.ErrorContains(t, d.uploadLogs(cluster, "host", nil, "x"), "status 400")
+	got, err := d.downloadLogs(cluster, "host", &host)
+	require.NoError(t, err)
+	require.Equal(t, "of the host", got)
+	got, err = d.downloadLogs(cluster, "controller", nil)
+	require.NoError(t, err)
+	require.Equal(t, "of the controller", got)
+	_, err = d.downloadLogs(cluster, "host", &silent)
+	refused(t, err, 409)
+	_, err = d.downloadLogs(cluster, "host", &stranger)
+	refused(t, err, 404)
+	_, err = d.downloadLogs(nobody(), "all", nil)
+	refused(t, err, 404)
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=host", nil), 400, "host_id")
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=secret", nil), 422, "logs_type")
+
+	all, err := d.downloadLogs(cluster, "all", nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"cluster_metadata.json", "cluster_events.json", host.String() + ".tar.gz", "controller.tar.gz"}, archived(t, all))
+	link, err := d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &host})
+	require.NoError(t, err)
+	require.Equal(t, "of the host", string(ask(t, http.MethodGet, link, nil).body))
+	requireRefusal(t, ask(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403, "signature does not fit")
+	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &silent})
+	refused(t, err, 409)
+	_, err = d.addManifest(cluster, "openshift", "a.yaml", "a: 1")
+	require.NoError(t, err)
+	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests", AdditionalName: swag.String("openshift/a.yaml")})
+	require.NoError(t, err)
+	require.Equal(t, "a: 1", string(ask(t, http.MethodGet, link, nil).body))
+}
+
+// archived names the files of a packed archive.
+func archived(t *testing.T, content string) []string {
+	t.Helper()
+	unpacked, err := gzip.NewReader(strings.NewReader(content))
+	require.NoError(t, err)
+	var names []string
+	for archive := tar.NewReader(unpacked); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		require.NoError(t, err)
+		names = append(names, header.Name)
+	}
+}

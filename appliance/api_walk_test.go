@@ -1,0 +1,55 @@
+package appliance_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/web/api"
+)
+
+// TestEveryOperationIsServed walks the list of all operations, with the slashes that clients send: none is unknown, of
+// another method, or not there yet.
+func TestEveryOperationIsServed(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster()
+	env := d.infraEnv(&cluster)
+	host := d.host(env)
+	fill := strings.NewReplacer(
+		":cluster_id", cluster.String(), ":infra_env_id", env.String(), ":host_id", host.String(),
+		":validation_id", "container-images-available", ":operator_name", "lvm", ":id", "virtualization",
+	)
+	root := strings.TrimSuffix(d.url, "/v2")
+	for _, operation := range api.Operations() {
+		if operation.Method == http.MethodDelete {
+			continue // last
+		}
+		served(t, operation, root+fill.Replace(operation.Path))
+	}
+	for _, operation := range api.Operations() {
+		if operation.Method == http.MethodDelete {
+			served(t, operation, root+strings.NewReplacer(cluster.String(), nobody().String(), env.String(), nobody().String()).Replace(fill.Replace(operation.Path)))
+		}
+	}
+}
+
+// imageOperations are those of an infra-env's downloads that come with the images themselves.
+var imageOperations = []string{"v2DownloadInfraEnvFiles", "GetInfraEnvPresignedFileURL", "DownloadMinimalInitrd", "RegenerateInfraEnvSigningKey"}
+
+func served(t *testing.T, operation api.Operation, url string) {
+	t.Helper()
+	if slices.Contains(imageOperations, operation.ID) {
+		return
+	}
+	for _, form := range []string{url, url + "/", strings.Replace(url, "/v2/", "/v2//", 1)} {
+		answer := ask(t, operation.Method, form, nil)
+		require.NotContains(t, []int{http.StatusMethodNotAllowed, http.StatusNotImplemented}, answer.status, "%s %s: %s", operation.ID, form, answer.body)
+		require.Less(t, answer.status, http.StatusInternalServerError, "%s %s: %s", operation.ID, form, answer.body)
+		if answer.status == http.StatusNotFound {
+			require.NotEqual(t, "Not Found", answer.reason(t), "%s %s has a route", operation.ID, form)
+		}
+	}
+}

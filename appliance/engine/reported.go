@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+)
+
+// Limits of an event that a program outside reports, in bytes.
+const (
+	reportedMessageLimit = 4096 // the Assisted Installer's
+	reportedPropsLimit   = 64 << 10
+)
+
+// ReportEvent writes an event that a program outside saw, such as the installer on a host. What it names must exist; its time
+// is that of its arrival.
+func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error {
+	if len(swag.StringValue(reported.Message)) > reportedMessageLimit {
+		return invalid("The event's message is longer than %d bytes.", reportedMessageLimit)
+	}
+	if len(reported.Props) > reportedPropsLimit {
+		return invalid("The event's props are longer than %d bytes.", reportedPropsLimit)
+	}
+	if reported.Props != "" && !json.Valid([]byte(reported.Props)) {
+		return invalid("The event's props are no JSON.")
+	}
+	return e.update(ctx, func(c *change) error {
+		if err := c.checkSubjects(reported); err != nil {
+			return err
+		}
+		return c.emit(event{
+			name: reported.Name, severity: *reported.Severity, message: *reported.Message, category: reported.Category, props: reported.Props,
+			cluster: reported.ClusterID, infraEnv: reported.InfraEnvID, host: reported.HostID,
+		})
+	})
+}
+
+// checkSubjects refuses an event of what does not exist with kind NotFound.
+func (c *change) checkSubjects(reported *models.Event) error {
+	if id := reported.ClusterID; id != nil && !clusterRows.Exists(c.tx, id.String()) {
+		return notFound("There is no cluster %s.", id)
+	}
+	if id := reported.InfraEnvID; id != nil && !infraEnvRows.Exists(c.tx, id.String()) {
+		return notFound("There is no infra-env %s.", id)
+	}
+	if id := reported.HostID; id != nil {
+		known := false
+		if err := hostPlaces.Keys(c.tx, id.String()+"/", func(string) error { known = true; return store.ErrStop }); err != nil {
+			return err
+		}
+		if !known {
+			return notFound("There is no host %s.", id)
+		}
+	}
+	return nil
+}
+
+// SupportedPlatforms lists the platforms that a cluster's hosts can be installed for: none alone while it has no hosts or is
+// a single node.
+func (e *Engine) SupportedPlatforms(id string) ([]models.PlatformType, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return nil, err
+	}
+	hosts := 0
+	if err := e.DB.View(func(tx *store.Tx) error {
+		keys, err := clusterHostKeys(tx, id)
+		hosts = len(keys)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if hosts == 0 || row.API.ControlPlaneCount == 1 {
+		return []models.PlatformType{models.PlatformTypeNone}, nil
+	}
+	return []models.PlatformType{models.PlatformTypeBaremetal, models.PlatformTypeNone}, nil
+}

@@ -1,0 +1,273 @@
+// Package support knows how far each feature, architecture and operator of OpenShift is supported, by version,
+// architecture and platform. Its tables (features.go, operators.go) are those of the Assisted Installer
+// (internal/featuresupport, internal/operators); what a query makes of them is pure.
+package support
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+)
+
+// Query is what a support level is asked for.
+type Query struct {
+	Version      string              // OpenShift's, "4.19" or "4.19.3"
+	Architecture string              // x86_64, aarch64 or arm64, ppc64le, s390x, multi
+	Platform     models.PlatformType // "" when it is open
+	External     string              // name of the external platform
+}
+
+// Feature is one feature's level with the reason when it is not supported.
+type Feature struct {
+	ID                models.FeatureSupportLevelID
+	Level             models.SupportLevel
+	Reason            models.IncompatibilityReason
+	Incompatibilities []models.FeatureSupportLevelID
+	Operator          string // the name by which clusters choose it, "" when it is no operator
+	Dependencies      []models.FeatureSupportLevelID
+}
+
+// external is the name of Oracle's platform.
+const oracle = "oci"
+
+// minor is an OpenShift version without its patch, in an order.
+type minor struct{ major, minor int }
+
+func (m minor) before(version string) bool {
+	other, _ := parseMinor(version)
+	return m.major < other.major || m.major == other.major && m.minor < other.minor
+}
+
+func (m minor) is(version string) bool {
+	other, _ := parseMinor(version)
+	return m == other
+}
+
+func parseMinor(version string) (minor, bool) {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return minor{}, false
+	}
+	number, _, _ := strings.Cut(parts[1], "-")
+	major, err1 := strconv.Atoi(parts[0])
+	second, err2 := strconv.Atoi(number)
+	return minor{major, second}, err1 == nil && err2 == nil
+}
+
+// versionForm is what counts as a version, such as 4.19, 4.19.3 and 4.20.0-rc.1.
+var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+)?(-[0-9A-Za-z.-]+)?$`)
+
+// Check refuses a query whose version is none, whose architecture the version does not have, or whose platform is not
+// available for both. The error is a sentence.
+func (q Query) Check() error {
+	if err := CheckVersion(q.Version); err != nil {
+		return err
+	}
+	if !available(architectureLevel(architectureID(q.Architecture), q.Version)) {
+		return fmt.Errorf("OpenShift %s is not available for the architecture %s", q.Version, q.Architecture)
+	}
+	if q.Platform == "" {
+		return nil
+	}
+	open := q
+	open.Platform = ""
+	for _, f := range features() {
+		if f.id == platformFeature(q.Platform, q.External) {
+			if level, _ := f.level(open); !available(level) {
+				return fmt.Errorf("the platform %s is not available with OpenShift %s on %s", q.Platform, q.Version, q.Architecture)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no platform %q", q.Platform)
+}
+
+// CheckVersion refuses what is no version of OpenShift; the error is a sentence.
+func CheckVersion(version string) error {
+	if !versionForm.MatchString(version) {
+		return fmt.Errorf("the OpenShift version %q is none, such as 4.19 or 4.19.3", version)
+	}
+	return nil
+}
+
+func available(level models.SupportLevel) bool {
+	return level != models.SupportLevelUnavailable && level != models.SupportLevelUnsupported
+}
+
+func platformFeature(platform models.PlatformType, external string) models.FeatureSupportLevelID {
+	switch platform {
+	case models.PlatformTypeBaremetal:
+		return models.FeatureSupportLevelIDBAREMETALPLATFORM
+	case models.PlatformTypeNone:
+		return models.FeatureSupportLevelIDNONEPLATFORM
+	case models.PlatformTypeNutanix:
+		return models.FeatureSupportLevelIDNUTANIXINTEGRATION
+	case models.PlatformTypeVsphere:
+		return models.FeatureSupportLevelIDVSPHEREINTEGRATION
+	case models.PlatformTypeExternal:
+		if external == oracle {
+			return models.FeatureSupportLevelIDEXTERNALPLATFORMOCI
+		}
+		return models.FeatureSupportLevelIDEXTERNALPLATFORM
+	}
+	return ""
+}
+
+func architectureID(name string) models.ArchitectureSupportLevelID {
+	switch name {
+	case "x86_64":
+		return models.ArchitectureSupportLevelIDX8664ARCHITECTURE
+	case "arm64", "aarch64":
+		return models.ArchitectureSupportLevelIDARM64ARCHITECTURE
+	case "s390x":
+		return models.ArchitectureSupportLevelIDS390XARCHITECTURE
+	case "ppc64le":
+		return models.ArchitectureSupportLevelIDPPC64LEARCHITECTURE
+	case "multi":
+		return models.ArchitectureSupportLevelIDMULTIARCHRELEASEIMAGE
+	}
+	return ""
+}
+
+// architectureLevel is how far an OpenShift version supports an architecture.
+func architectureLevel(id models.ArchitectureSupportLevelID, version string) models.SupportLevel {
+	v, ok := parseMinor(version)
+	since := map[models.ArchitectureSupportLevelID]string{
+		models.ArchitectureSupportLevelIDX8664ARCHITECTURE:     "0.0",
+		models.ArchitectureSupportLevelIDARM64ARCHITECTURE:     "4.10",
+		models.ArchitectureSupportLevelIDS390XARCHITECTURE:     "4.12",
+		models.ArchitectureSupportLevelIDPPC64LEARCHITECTURE:   "4.12",
+		models.ArchitectureSupportLevelIDMULTIARCHRELEASEIMAGE: "4.11",
+	}[id]
+	switch {
+	case !ok || since == "" || v.before(since):
+		return models.SupportLevelUnavailable
+	case id == models.ArchitectureSupportLevelIDMULTIARCHRELEASEIMAGE, since == "4.12" && v.is("4.12"):
+		return models.SupportLevelTechPreview
+	}
+	return models.SupportLevelSupported
+}
+
+// Architectures returns the level of each architecture in an OpenShift version.
+func Architectures(version string) models.SupportLevels {
+	levels := models.SupportLevels{}
+	for _, name := range []string{"x86_64", "arm64", "s390x", "ppc64le", "multi"} {
+		id := architectureID(name)
+		levels[string(id)] = architectureLevel(id, version)
+	}
+	return levels
+}
+
+// Features returns the level of each feature that a query has, ordered by id. When a platform is named the levels of
+// platforms are left out, and that of platform-managed networking otherwise. Features of lacking are not there whatever the
+// table says.
+func Features(q Query, lacking []models.FeatureSupportLevelID) []Feature {
+	var found []Feature
+	supported := available(architectureLevel(architectureID(q.Architecture), q.Version))
+	for _, f := range features() {
+		if supported && skipped(f.id, q.Platform != "") {
+			continue
+		}
+		feature := Feature{ID: f.id, Level: models.SupportLevelUnavailable, Operator: f.operator, Dependencies: f.needs}
+		if supported {
+			feature.Level, feature.Reason = f.level(q)
+			feature.Incompatibilities = f.conflicts(q)
+		}
+		if slices.Contains(lacking, f.id) {
+			feature.Level = models.SupportLevelUnavailable
+		}
+		found = append(found, feature)
+	}
+	slices.SortFunc(found, func(a, b Feature) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return found
+}
+
+func skipped(id models.FeatureSupportLevelID, platformNamed bool) bool {
+	if platformNamed {
+		return slices.Contains(platformFeatures(), id)
+	}
+	return id == models.FeatureSupportLevelIDPLATFORMMANAGEDNETWORKING
+}
+
+func platformFeatures() []models.FeatureSupportLevelID {
+	return []models.FeatureSupportLevelID{
+		models.FeatureSupportLevelIDNUTANIXINTEGRATION, models.FeatureSupportLevelIDVSPHEREINTEGRATION, models.FeatureSupportLevelIDEXTERNALPLATFORMOCI,
+		models.FeatureSupportLevelIDBAREMETALPLATFORM, models.FeatureSupportLevelIDNONEPLATFORM, models.FeatureSupportLevelIDEXTERNALPLATFORM,
+	}
+}
+
+// feature is a row of the tables.
+type feature struct {
+	id       models.FeatureSupportLevelID
+	operator string
+	needs    []models.FeatureSupportLevelID // operators that it depends on
+
+	normal models.SupportLevel            // where nothing else is said; "" is supported
+	since  string                         // the first OpenShift version that has it, "" for any
+	until  string                         // the first that has it no more
+	levels map[string]models.SupportLevel // by version, another level than the normal one
+
+	notOn        []models.PlatformType // platforms without it
+	onlyOn       []models.PlatformType // or the only ones with it
+	notOnOracle  bool
+	notFor       []models.ArchitectureSupportLevelID // architectures without it
+	notForBefore map[models.ArchitectureSupportLevelID]string
+	with         map[models.ArchitectureSupportLevelID]models.SupportLevel // another level on an architecture
+
+	against       []models.FeatureSupportLevelID            // features that can't be used together with it
+	againstBefore map[string][]models.FeatureSupportLevelID // up to a version
+
+	special func(Query) (models.SupportLevel, models.IncompatibilityReason, bool) // asked first
+}
+
+// level is how far a feature is supported.
+func (f feature) level(q Query) (models.SupportLevel, models.IncompatibilityReason) {
+	v, ok := parseMinor(q.Version)
+	arch := architectureID(q.Architecture)
+	if slices.Contains(f.notFor, arch) {
+		return models.SupportLevelUnavailable, models.IncompatibilityReasonCPUArchitecture
+	}
+	if since, limited := f.notForBefore[arch]; limited && (!ok || v.before(since)) {
+		return models.SupportLevelUnavailable, models.IncompatibilityReasonCPUArchitecture
+	}
+	if f.special != nil {
+		if level, reason, decided := f.special(q); decided {
+			return level, reason
+		}
+	}
+	switch {
+	case q.Platform != "" && (slices.Contains(f.notOn, q.Platform) || f.onlyOn != nil && !slices.Contains(f.onlyOn, q.Platform)),
+		f.notOnOracle && q.Platform == models.PlatformTypeExternal && q.External == oracle:
+		return models.SupportLevelUnavailable, models.IncompatibilityReasonPlatform
+	case f.since != "" && (!ok || v.before(f.since)), f.until != "" && ok && !v.before(f.until):
+		return models.SupportLevelUnavailable, models.IncompatibilityReasonOpenshiftVersion
+	}
+	for version, level := range f.levels {
+		if v.is(version) {
+			return level, ""
+		}
+	}
+	if level, other := f.with[arch]; other {
+		return level, ""
+	}
+	if f.normal != "" {
+		return f.normal, ""
+	}
+	return models.SupportLevelSupported, ""
+}
+
+// conflicts are the features that can't be used together with a feature.
+func (f feature) conflicts(q Query) []models.FeatureSupportLevelID {
+	against := slices.Clone(f.against)
+	v, ok := parseMinor(q.Version)
+	for version, more := range f.againstBefore {
+		if !ok || v.before(version) {
+			against = append(against, more...)
+		}
+	}
+	return slices.DeleteFunc(against, func(id models.FeatureSupportLevelID) bool { return skipped(id, q.Platform != "") })
+}
