@@ -12,6 +12,7 @@ import (
 
 	"github.com/coreos/ignition/v2/config/util"
 	"github.com/coreos/ignition/v2/config/v3_1/types"
+	"github.com/coreos/ignition/v2/config/validate"
 	"github.com/vincent-petithory/dataurl"
 )
 
@@ -158,10 +159,18 @@ func Discovery(c DiscoveryConfig) ([]byte, error) {
 	if strings.TrimSpace(c.Overrides) != "" {
 		return Merge(raw, []byte(c.Overrides))
 	}
-	if err := Validate(raw); err != nil {
-		return nil, err
+	return raw, validateOwn(config)
+}
+
+// validateOwn does what Validate does for a config that was put together here: it needs no reading back to know of places
+// in the text and of unused keys, which takes most of the time.
+func validateOwn(config types.Config) error {
+	for _, e := range validate.ValidateWithContext(config, nil).Entries {
+		if e.Kind.IsFatal() {
+			return &ConfigError{Config: "config", Where: e.Context.String(), Problem: e.Message}
+		}
 	}
-	return raw, nil
+	return nil
 }
 
 func (c DiscoveryConfig) check() error {

@@ -173,7 +173,8 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 }
 
 // freeze makes the recipe of an infra-env as that is now, asking the release payload for the agent if need be, and keeps
-// it if it differs. The event's text, unless "", tells people why it changed; it has the infra-env's name put in.
+// it if it differs. The event's text, unless "", tells people why one that there was changed; it has the infra-env's name
+// put in.
 func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -196,7 +197,7 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
 		if err := c.keepRecipe(row, made); err != nil {
 			return err
 		}
-		if event == "" || row.Recipe.Digest == before {
+		if event == "" || before == "" || row.Recipe.Digest == before {
 			return nil
 		}
 		return c.infraEnvEvent(row, eventImageUpdated, models.EventSeverityInfo, event, *row.API.Name)
