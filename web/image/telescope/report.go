@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"landfall/isogen"
 )
 
 // State is what a reader is doing.
@@ -51,10 +49,8 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	report := Report{
 		Client: r.client, Image: r.image.Revision, Kind: r.image.Kind, FirstRead: r.first.UTC(), LastRead: r.last.UTC(),
 		Bytes: r.bytes, Requests: r.requests, SharePercent: percent(r.seen.within(0, r.image.Size), r.image.Size),
+		Segments:       r.parts(),
 		BytesPerSecond: math.Round(r.speed.perSecond(now, r.first)), RangesPerSecond: math.Round(10*r.pace.perSecond(now, r.first)) / 10,
-	}
-	for _, segment := range r.image.Segments {
-		report.Segments = append(report.Segments, Share{segment.Name, r.share(segment)})
 	}
 	report.State = r.state(now)
 	registered := false
@@ -68,8 +64,23 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	return report
 }
 
-func (r *Read) share(s isogen.Segment) float64 {
-	return percent(r.seen.within(s.Start, s.End), s.End-s.Start)
+// parts is how much was read of each part that a boot goes through, in that order. A part may lie in several places;
+// directories and files that no boot waits for are left out.
+func (r *Read) parts() []Share {
+	var parts []Share
+	for _, name := range []string{"boot loader", "kernel", "initrd", "boot image", "config", "rootfs"} {
+		read, size := int64(0), int64(0)
+		for _, s := range r.image.Segments {
+			if s.Name == name {
+				read += r.seen.within(s.Start, s.End)
+				size += s.End - s.Start
+			}
+		}
+		if size > 0 {
+			parts = append(parts, Share{name, percent(read, size)})
+		}
+	}
+	return parts
 }
 
 // percent is a share with one digit behind the point; it is 100 only for all of it.
