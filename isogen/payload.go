@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -70,7 +71,8 @@ func Archive(files []File) ([]byte, error) {
 		return nil, err
 	}
 	z.Name = packerName
-	archive := cpio.NewWriter(z)
+	unpacked := &counter{to: z}
+	archive := cpio.NewWriter(unpacked)
 	made := map[string]bool{".": true}
 	for _, f := range files {
 		if err := makeParents(archive, made, f.Path); err != nil {
@@ -90,10 +92,25 @@ func Archive(files []File) ([]byte, error) {
 	if err := z.Close(); err != nil {
 		return nil, err
 	}
+	if unpacked.n > maxUnpacked {
+		return nil, fmt.Errorf("the Ignition config and its files have %d bytes, an image carries at most %d: shorten the ignition override, the CA bundle or the static network configuration", unpacked.n, maxUnpacked)
+	}
 	if packed.Len() > MaxPayload {
 		return nil, &TooLargeError{Packed: int64(packed.Len()), Limit: MaxPayload}
 	}
 	return packed.Bytes(), nil
+}
+
+// counter counts what goes through it.
+type counter struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // ordered checks files and gives them by path, config.ign first.

@@ -116,3 +116,11 @@ func TestNoPayloadIsLargerThanTheCap(t *testing.T) {
 	require.EqualValues(t, isogen.MaxPayload, large.Limit)
 	require.ErrorContains(t, err, "an image carries at most 67108864: shorten")
 }
+
+// TestNoPayloadUnpacksToMoreThanIsReadBack has much that compresses to little.
+func TestNoPayloadUnpacksToMoreThanIsReadBack(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{}))
+	half := make([]byte, 64<<20)
+	_, err := base.Full(isogen.Payload{Ignition: half, Files: []isogen.File{{Path: "half", Data: half}}})
+	require.ErrorContains(t, err, "bytes, an image carries at most 134217728: shorten")
+}

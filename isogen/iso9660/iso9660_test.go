@@ -217,6 +217,7 @@ func FuzzOpen(f *testing.F) {
 	b := image(f, iso9660.Image{VolumeID: "v", Files: files})
 	f.Add(b[32768:])
 	f.Add(b[32768:40960])
+	f.Add(image(f, bootable())[32768:])
 	f.Fuzz(func(t *testing.T, tail []byte) {
 		b := append(make([]byte, 32768), tail...)
 		v, err := iso9660.Open(bytes.NewReader(b), int64(len(b)))
@@ -229,5 +230,11 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 		v.Find("coreos/igninfo.json")
+		v.BootEntries(bytes.NewReader(b))
+		for path, e := range v.Files() {
+			if len(v.Links(e)) == 0 {
+				t.Fatalf("%s is not among its own links", path)
+			}
+		}
 	})
 }

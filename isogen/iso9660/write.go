@@ -90,9 +90,15 @@ type node struct {
 	number   uint16  // of a directory in the path table
 }
 
+// maxWrittenName leaves room in a record's 254 bytes for all else, so that no continuation is needed.
+const maxWrittenName = 160
+
 // id is the form of a name in the tree's records.
 func (t *tree) id(name string, dir bool) (string, error) {
 	if !t.joliet {
+		if len(name) > maxWrittenName {
+			return "", fmt.Errorf("the name %s has more characters than a directory record has room for", name)
+		}
 		plain := plainName(name)
 		if dir {
 			return plain, nil
