@@ -104,10 +104,16 @@ describe('sameOrigin', () => {
 });
 
 describe('atNetwork', () => {
+  const on = (base: string) => ({ url: 'https://page', full: `${base}/byid/1/4.20/x86_64/full.iso`, minimal: '', short: '' });
+
   it('puts an address on that network', () => {
-    expect(atNetwork('http://a/i/c.iso', 'http://b:1/')).toBe('http://b:1/i/c.iso');
-    expect(atNetwork('http://a/i/c.iso', undefined)).toBe('http://a/i/c.iso');
-    expect(atNetwork('http://[', 'http://b')).toBe('http://[');
+    expect(atNetwork('http://a:1/x/i/c.iso', on('http://a:1/x'), on('http://b'))).toBe('http://b/i/c.iso');
+  });
+
+  it('leaves alone what it does not know', () => {
+    expect(atNetwork('http://a/i/c.iso', undefined, undefined)).toBe('http://a/i/c.iso');
+    expect(atNetwork('http://c/i/c.iso', on('http://a'), on('http://b'))).toBe('http://c/i/c.iso');
+    expect(atNetwork('http://a/i/c.iso', { ...on('http://a'), full: '' }, on('http://b'))).toBe('http://a/i/c.iso');
   });
 });
 

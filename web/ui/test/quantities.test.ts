@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, duration, exactBytes, moment, percentOf } from '../src/shell/quantities';
+import { asSentence, bytes, duration, exactBytes, moment, percentOf } from '../src/shell/quantities';
 
 describe('bytes', () => {
   it.each([
@@ -45,5 +45,13 @@ describe('percentOf', () => {
     expect(percentOf(1, 4)).toBe(25);
     expect(percentOf(9, 4)).toBe(100);
     expect(percentOf(9, 0)).toBe(0);
+  });
+});
+
+describe('asSentence', () => {
+  it('has a capital and an end', () => {
+    expect(asSentence('it has no kernel')).toBe('It has no kernel.');
+    expect(asSentence('It has none.')).toBe('It has none.');
+    expect(asSentence('')).toBe('');
   });
 });

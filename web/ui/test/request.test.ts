@@ -24,9 +24,9 @@ describe('request', () => {
   });
 
   it.each([
-    ['a reason', 409, '{"reason":"two infra-envs use it"}', 'Two infra-envs use it'],
+    ['a reason', 409, '{"reason":"two infra-envs use it"}', 'Two infra-envs use it.'],
     ['a message', 404, '{"message":"There is none."}', 'There is none.'],
-    ['a message behind an empty reason', 404, '{"reason":"","message":"none"}', 'None'],
+    ['a message behind an empty reason', 404, '{"reason":"","message":"none"}', 'None.'],
     ['a page of a proxy', 502, '<html>', 'The appliance answered 502 to GET /x.'],
     ['null', 500, 'null', 'The appliance answered 500 to GET /x.'],
   ])('tells a refusal by %s', async (_, status, body, sentence) => {

@@ -222,6 +222,20 @@ describe('an upload', () => {
     expect(appliance.last?.state).toBe('done');
   });
 
+  it('is not sent again when the appliance has that image already', async () => {
+    const appliance = new Appliance();
+    appliance.onPart = (count) => {
+      if (count === 4) {
+        appliance.received.delete('id-1');
+        appliance.failures = [new ApplianceError(409, 'It is there already.')];
+      }
+    };
+    await begin(appliance);
+    await settle();
+    expect(appliance.last).toMatchObject({ state: 'failed', message: 'It is there already.' });
+    expect(appliance.announced).toHaveLength(1);
+  });
+
   it('rests while it is paused and goes on after that', async () => {
     const appliance = new Appliance();
     const upload = Upload.of('key', file(3 * mebibyte), {}, appliance.surroundings);

@@ -10,17 +10,20 @@ import {
   ToggleGroupItem,
 } from '@patternfly/react-core';
 import { useState } from 'react';
-import { exactBytes, moment } from '../shell/quantities';
+import { asSentence, exactBytes, moment } from '../shell/quantities';
 import type { ImageFacts, ImageKind, NetworkAddresses, NetworkBoot } from './api';
 import { Copyable, Digest, Fact } from './Copyable';
-import { atNetwork, describeType, downloadCommand, fileNameOf, isMade, sameOrigin, whyNoMinimal } from './facts';
+import { atNetwork, describeType, downloadCommand, fileNameOf, isMade, sameOrigin, whyNoMinimal, whyNoNetworkBoot } from './facts';
 import { ShortAddress } from './ShortAddress';
 
 type Props = {
   facts: ImageFacts;
-  /** The network on which the person's hosts are; undefined when there is only one. */
+  /** The network on which the person's hosts are: one of those in the facts. */
   there: NetworkAddresses | undefined;
 };
+
+/** Whether that is the network to which the facts themselves belong. */
+const isPreferred = ({ facts, there }: Props): boolean => !there || there.url === facts.urls?.[0]?.url;
 
 /** The image as a file: both kinds, each with its size and digest. */
 export const Download = ({ facts, there }: Props) => {
@@ -47,7 +50,7 @@ export const Download = ({ facts, there }: Props) => {
         </ToggleGroup>
         <p className="landfall-subtle pf-v6-u-mt-sm" data-testid="kind-hint">
           {reason
-            ? `No minimal image: ${reason}`
+            ? reason
             : shown === 'full'
               ? 'All that is needed to boot is in it.'
               : 'Small, for slow links: the rest is fetched from the appliance while booting.'}
@@ -57,7 +60,10 @@ export const Download = ({ facts, there }: Props) => {
         <OneImage
           image={image}
           name={fileNameOf(facts.file_name, shown)}
-          url={(shown === 'minimal' ? there?.minimal : there?.full) ?? image.url ?? ''}
+          url={there?.[shown] ?? image.url ?? ''}
+          // A minimal image fetches the rest from an address on its network: each network has its own.
+          isOwnOfNetwork={shown === 'minimal'}
+          isDigestKnown={shown === 'full' || isPreferred({ facts, there })}
           modified={facts.modified}
         />
       </StackItem>
@@ -65,11 +71,18 @@ export const Download = ({ facts, there }: Props) => {
   );
 };
 
-type OneImageProps = { image: ImageKind; name: string; url: string; modified: string | undefined };
+type OneImageProps = {
+  image: ImageKind;
+  name: string;
+  url: string;
+  isOwnOfNetwork: boolean;
+  isDigestKnown: boolean;
+  modified: string | undefined;
+};
 
-const OneImage = ({ image, name, url, modified }: OneImageProps) => {
+const OneImage = ({ image, name, url, isOwnOfNetwork, isDigestKnown, modified }: OneImageProps) => {
   if (!isMade(image)) {
-    return <p>{image.reason ?? 'There is no such image.'}</p>;
+    return <p>{asSentence(image.reason ?? 'There is no such image.')}</p>;
   }
   return (
     <>
@@ -78,21 +91,25 @@ const OneImage = ({ image, name, url, modified }: OneImageProps) => {
           <span data-testid="image-size">{exactBytes(image.size_bytes ?? 0)}</span>
         </Fact>
         <Fact term="SHA-256">
-          <Digest sha256={image.sha256} testId="image-sha256" />
+          {isDigestKnown ? (
+            <Digest sha256={image.sha256} testId="image-sha256" />
+          ) : (
+            <Copyable label="Address of the SHA-256">{`${url}.sha256`}</Copyable>
+          )}
         </Fact>
-        {modified && moment(modified) && <Fact term="Settings last changed">{moment(modified)}</Fact>}
+        {modified && moment(modified) && <Fact term="Changed">{moment(modified)}</Fact>}
         <Fact term="Address">
           <Copyable label="Address of the image">{url}</Copyable>
         </Fact>
         <Fact term="Shell line">
-          <Copyable label="Shell line">{downloadCommand(name, url, image.sha256)}</Copyable>
+          <Copyable label="Shell line">{downloadCommand(name, url, isDigestKnown ? image.sha256 : '')}</Copyable>
         </Fact>
       </DescriptionList>
       <Button
         component="a"
         variant="secondary"
         className="pf-v6-u-mt-md"
-        href={sameOrigin(image.url, window.location.origin)}
+        href={isOwnOfNetwork ? url : sameOrigin(image.url, window.location.origin)}
         download={name}
         data-testid="image-download"
       >
@@ -120,23 +137,25 @@ export const VirtualMedia = ({ infraEnvId, facts, there, onChange }: ChangeableP
 );
 
 /** All that PXE, iPXE, GRUB and UEFI HTTP boot take. */
-export const NetworkBootAddresses = ({ facts: { network_boot: boot }, there }: Props) => {
+export const NetworkBootAddresses = ({ facts, there }: Props) => {
+  const { network_boot: boot, urls } = facts;
+  const isHere = isPreferred({ facts, there });
   if (!boot?.kernel_url) {
-    return <p data-testid="no-network-boot">{boot?.reason ?? 'The OS image has nothing to boot over the network.'}</p>;
+    return <p data-testid="no-network-boot">{whyNoNetworkBoot(facts)}</p>;
   }
   return (
     <DescriptionList isCompact isHorizontal aria-label="Network boot" data-testid="network-boot">
       {addresses(boot).map(([term, url]) => (
         <Fact key={term} term={term}>
-          <Copyable label={term}>{atNetwork(url, there?.url)}</Copyable>
+          <Copyable label={term}>{atNetwork(url, urls?.[0], there)}</Copyable>
         </Fact>
       ))}
-      {boot.kernel_arguments && (
+      {isHere && boot.kernel_arguments && (
         <Fact term="Kernel arguments">
           <Copyable label="Kernel arguments">{boot.kernel_arguments}</Copyable>
         </Fact>
       )}
-      {boot.ipxe_script && (
+      {isHere && boot.ipxe_script && (
         <Fact term="The iPXE script itself">
           <ClipboardCopy
             isReadOnly
@@ -168,7 +187,7 @@ const addresses = (boot: NetworkBoot): [term: string, url: string][] =>
   ).filter((address): address is [string, string] => !!address[1]);
 
 /** The image that holds the settings alone. */
-export const ConfigImage = ({ facts: { config_image_url: url }, there }: Props) =>
+export const ConfigImage = ({ facts: { config_image_url: url, urls }, there }: Props) =>
   url ? (
     <Stack hasGutter>
       <StackItem>
@@ -178,7 +197,7 @@ export const ConfigImage = ({ facts: { config_image_url: url }, there }: Props) 
         </Content>
       </StackItem>
       <StackItem>
-        <Copyable label="Address of the config image">{atNetwork(url, there?.url)}</Copyable>
+        <Copyable label="Address of the config image">{atNetwork(url, urls?.[0], there)}</Copyable>
       </StackItem>
       <StackItem>
         <Button

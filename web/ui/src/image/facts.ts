@@ -1,5 +1,5 @@
-import { exactBytes } from '../shell/quantities';
-import type { ImageFacts, ImageKind, Read } from './api';
+import { asSentence, exactBytes } from '../shell/quantities';
+import type { ImageFacts, ImageKind, NetworkAddresses, Read } from './api';
 
 /** The image's kind as a person calls it. */
 export const describeType = (type: string): string => {
@@ -41,13 +41,13 @@ export const isMade = (kind: ImageKind | null | undefined): kind is ImageKind & 
 export const whyNoMinimal = (facts: ImageFacts | undefined): string =>
   !facts || isMade(facts.minimal)
     ? ''
-    : (facts.minimal?.reason ?? 'The OS image has no part from which a minimal image could be made.');
+    : asSentence(facts.minimal?.reason ?? 'The OS image has no part from which a minimal image could be made.');
 
 /** Why nothing boots it over the network; "" if something does, or while that is not known. */
 export const whyNoNetworkBoot = (facts: ImageFacts | undefined): string =>
   !facts || facts.network_boot?.kernel_url
     ? ''
-    : (facts.network_boot?.reason ?? 'The OS image has nothing to boot over the network.');
+    : asSentence(facts.network_boot?.reason ?? 'The OS image has nothing to boot over the network.');
 
 /** The file's name with the kind in it, so that both kinds can lie side by side. */
 export const fileNameOf = (name: string, kind: 'full' | 'minimal'): string =>
@@ -87,15 +87,18 @@ const spoken: Record<Read['state'], string> = {
 const isSame = (a: Read, b: Read): boolean =>
   a.client === b.client && a.image === b.image && a.kind === b.kind && a.first_read === b.first_read;
 
-/** An address of the appliance as it is on the network with that base URL. */
-export const atNetwork = (url: string, base: string | undefined): string => {
-  if (!base) {
-    return url;
-  }
-  try {
-    const { pathname, search } = new URL(url, base);
-    return `${base.replace(/\/+$/, '')}${pathname}${search}`;
-  } catch {
-    return url;
-  }
+/** An address on the preferred network, the first one, as it is on another. */
+export const atNetwork = (
+  url: string,
+  preferred: NetworkAddresses | undefined,
+  there: NetworkAddresses | undefined,
+): string => {
+  const base = preferred && bootBase(preferred);
+  return base && there && url.startsWith(base) ? bootBase(there) + url.slice(base.length) : url;
+};
+
+/** What the addresses of images begin with: not always what those of the page do. */
+const bootBase = ({ full }: NetworkAddresses): string => {
+  const end = full.indexOf('/byid/');
+  return end < 0 ? '' : full.slice(0, end);
 };

@@ -26,7 +26,7 @@ import EllipsisVIcon from '@patternfly/react-icons/dist/esm/icons/ellipsis-v-ico
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
 import InProgressIcon from '@patternfly/react-icons/dist/esm/icons/in-progress-icon';
 import { useState, type ReactNode } from 'react';
-import { bytes, exactBytes, percentOf } from '../shell/quantities';
+import { asSentence, bytes, exactBytes, percentOf } from '../shell/quantities';
 import type { OsImage } from './api';
 import { describeBoots, describeSource, whyNotRemovable } from './describe';
 
@@ -187,7 +187,7 @@ const State = ({ image }: { image: OsImage }) => {
           value={percentOf(done, total)}
           label={`${bytes(done)} of ${bytes(total)}`}
           measureLocation={ProgressMeasureLocation.top}
-          helperText={message}
+          helperText={asSentence(message)}
           aria-label={doing}
         />
       ) : (
@@ -208,7 +208,7 @@ const Underway = ({ message, children }: { message: string; children: string }) 
 );
 
 const Message = ({ children }: { children: string }) =>
-  children ? <div className="pf-v6-u-font-size-sm pf-v6-u-mt-xs">{children}</div> : null;
+  children ? <div className="pf-v6-u-font-size-sm pf-v6-u-mt-xs">{asSentence(children)}</div> : null;
 
 const Minimal = ({ image: { minimal, minimal_reason: reason, state } }: { image: OsImage }) => {
   if (minimal) {
@@ -221,7 +221,7 @@ const Minimal = ({ image: { minimal, minimal_reason: reason, state } }: { image:
     <>
       Not possible{' '}
       {reason && (
-        <Popover headerContent="Why there is no minimal image" bodyContent={reason}>
+        <Popover headerContent="Why there is no minimal image" bodyContent={asSentence(reason)}>
           <Button variant="link" isInline>
             Why?
           </Button>
@@ -246,8 +246,8 @@ const Details = ({ image }: { image: OsImage }) => (
         </span>
       )}
     </Fact>
-    <Fact term="Minimal image">{image.minimal_reason}</Fact>
-    <Fact term="Network boot">{image.network_boot_reason}</Fact>
+    <Fact term="Minimal image">{asSentence(image.minimal_reason ?? '')}</Fact>
+    <Fact term="Network boot">{asSentence(image.network_boot_reason ?? '')}</Fact>
     <Fact term="Used by">
       {`${String(image.in_use_by)} ${image.in_use_by === 1 ? 'infra-env' : 'infra-envs'}`}
     </Fact>

@@ -290,7 +290,8 @@ export class Upload {
         this.#show({ state: 'waiting', speed: 0, message: error.message });
         return true;
       }
-      const mayBeMended = failures < retryDelays.length;
+      // What is said of the last part is said of the whole file.
+      const mayBeMended = failures < retryDelays.length && this.#view.state !== 'checking';
       if (error.status === 404 && this.#id !== undefined && mayBeMended) {
         this.#id = undefined; // it was given up elsewhere: from the beginning
         this.#show({ sent: 0 });

@@ -46,3 +46,7 @@ export const moment = (time: string): string => {
 /** The share of a whole in percent, 0 of a whole that is not known. */
 export const percentOf = (part: number, whole: number): number =>
   whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;
+
+/** A reason as the API words it, as a sentence: with a capital and a full stop. */
+export const asSentence = (reason: string): string =>
+  reason === '' ? '' : `${reason.charAt(0).toUpperCase()}${reason.slice(1)}${/[.!?]$/.test(reason) ? '' : '.'}`;

@@ -1,3 +1,5 @@
+import { asSentence } from './quantities';
+
 /** An answer of the appliance that is no success; the message is a sentence for a person. */
 export class ApplianceError extends Error {
   /** The HTTP status; 0 when no answer came. */
@@ -66,7 +68,7 @@ const explain = async (response: Response, method: string, path: string): Promis
     const body = (await response.json()) as { reason?: unknown; message?: unknown } | null;
     for (const sentence of [body?.reason, body?.message]) {
       if (typeof sentence === 'string' && sentence !== '') {
-        return sentence.charAt(0).toUpperCase() + sentence.slice(1);
+        return asSentence(sentence);
       }
     }
   } catch {
