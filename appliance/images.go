@@ -121,6 +121,9 @@ func build(base *isogen.Base, kind image.Kind, recipe *engine.Recipe, rootFSURL 
 	case image.Full:
 		return base.Full(config, arguments...)
 	case image.Minimal:
+		if recipe.WithoutNetwork != "" {
+			return nil, problem.Conflict("%s", recipe.WithoutNetwork)
+		}
 		return base.Minimal(whole, rootFSURL, arguments...)
 	}
 	return nil, problem.New(http.StatusNotImplemented, "images of kind %s are not made yet; download full.iso", kind)

@@ -368,25 +368,3 @@ func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error)
 	image, err := e.releaseImage(row.API.OpenshiftVersion, row.API.CPUArchitecture, "")
 	return image.URL, err
 }
-
-// Discovery is the config that a discovery image carries, with what names the image.
-type Discovery struct {
-	Ignition []byte
-	Name     string    // the infra-env's
-	Version  string    // OpenShift version whose base ISO is asked for
-	Arch     string    // RPM name
-	Modified time.Time // when the config last changed
-	Type     models.ImageType
-}
-
-// Discovery returns the discovery config of an infra-env.
-func (e *Engine) Discovery(ctx context.Context, id string) (*Discovery, error) {
-	recipe, err := e.Recipe(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return &Discovery{
-		Ignition: recipe.Ignition, Name: recipe.Name, Version: recipe.OpenshiftVersion, Arch: recipe.CPUArchitecture,
-		Modified: recipe.Modified, Type: recipe.Type,
-	}, nil
-}
