@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
-.PHONY: build run docs test test-go test-boot test-ui test-e2e lint lint-go lint-ui bench clean FORCE
+.PHONY: build run docs test test-go test-walks test-boot test-ui test-e2e lint lint-go lint-ui bench clean FORCE
 
 build: bin/landfall
 
@@ -29,11 +29,15 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	npm --prefix $(UI) ci --no-audit --no-fund
 	touch $@
 
-test: test-go test-boot test-ui test-e2e
+test: test-go test-walks test-boot test-ui test-e2e
 
 # The race detector is the only thing here that needs a C compiler.
 test-go: assets/ui/index.html
 	CGO_ENABLED=1 go test -race ./...
+
+# Ten thousand random walks over the state machines, and which transitions they took.
+test-walks:
+	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$'
 
 test-boot:
 	.ci/install-emulator

@@ -131,7 +131,7 @@ func hostOrders() []row[hostSituation] {
 
 		{on: onCancel, from: in(duringInstall, installed, failed), to: cancelled, info: says("The installation was cancelled.")},
 		{on: onCancel, from: in(beforeInstall, known), to: known, info: says(sentenceReady)},
-		{on: onCancel, from: in(undecided, disabled, binding, resetting, resetPending, cancelled, added), to: same},
+		{on: onCancel, from: in(discovering, disconnected, insufficient, pendingForInput, disabled, binding, resetting, resetPending, cancelled, added), to: same},
 
 		{on: onReset, from: in(duringInstall, installed, added, failed, cancelled, resetting, resetPending), to: resetPending, info: says("The cluster was reset. Restart the host from the discovery image to use it again.")},
 		{on: onReset, from: in(undecided, disabled, binding, beforeInstall), to: same},

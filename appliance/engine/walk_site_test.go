@@ -1,0 +1,577 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/steps"
+	"landfall/appliance/engine/validation"
+	"landfall/store"
+)
+
+const (
+	walkCluster = "c0000000-0000-4000-8000-000000000001"
+	walkEnv     = "e0000000-0000-4000-8000-000000000001" // of the cluster
+	walkPool    = "e0000000-0000-4000-8000-000000000002" // of no cluster
+)
+
+// site is what a walk plays with: a cluster, an infra-env of it and one of no cluster, and their hosts. It judges hosts and
+// clusters by what it has made up of them.
+type site struct {
+	e     *Engine
+	tx    *store.Tx
+	clock *clockwork.FakeClock
+	rng   *rand.Rand
+	seen  *coverage
+	ctx   context.Context
+
+	hosts        []*walkHost
+	masters      int
+	lacks, fails bool // the cluster: a setting, a check
+
+	over    bool
+	trace   []string
+	fault   string
+	chains  map[string]string // the state of each object, as its events tell it
+	events  int
+	outbox  subscription // as the cluster's history calls for it
+	history bool         // the cluster has one
+}
+
+// walkHost is a machine.
+type walkHost struct {
+	id, env   string
+	role      models.HostRole
+	inventory bool // it has reported
+	small     bool
+	polls     bool
+}
+
+func (h *walkHost) key() string { return h.env + "/" + h.id }
+
+func (s *site) host(h *hostRecord) judgement {
+	i := slices.IndexFunc(s.hosts, func(w *walkHost) bool { return w.id == h.API.ID.String() })
+	switch w := s.hosts[i]; {
+	case *h.API.MediaStatus == models.HostMediaStatusDisconnected:
+		return judgement{validation.Disconnected, "the image is lost."}
+	case !w.inventory:
+		return judgement{validation.Discovering, "no inventory."}
+	case w.small:
+		return judgement{validation.Insufficient, "too small."}
+	case s.lacks && h.API.ClusterID != nil && !h.day2():
+		return judgement{validation.PendingForInput, "a setting is missing."}
+	}
+	return judgement{validation.Ready, ""}
+}
+
+func (s *site) cluster(w *roster) judgement {
+	switch {
+	case s.lacks:
+		return judgement{validation.PendingForInput, "a setting is missing."}
+	case s.fails || len(w.records) == 0 || slices.ContainsFunc(w.records, func(h *hostRecord) bool { return *h.API.Status != known }):
+		return judgement{validation.Insufficient, "a check fails."}
+	}
+	return judgement{validation.Ready, ""}
+}
+
+func (s *site) one(of ...string) string { return of[s.rng.IntN(len(of))] }
+
+func (s *site) chance(percent int) bool { return s.rng.IntN(100) < percent }
+
+// do runs one change.
+func (s *site) do(what string, fn func(*change) error) {
+	if s.fault != "" || s.over {
+		return
+	}
+	s.trace = append(s.trace, s.clock.Now().UTC().Format("02 15:04:05 ")+what)
+	c := newChange(s.ctx, s.e, s.tx)
+	err := fn(c)
+	if err == nil {
+		err = c.settle()
+	}
+	if err != nil {
+		s.e.parsed.drop(c.reported...)
+		s.trace = append(s.trace, "    refused: "+err.Error())
+		if KindOf(err) == 0 {
+			s.fail("an error that is no refusal: %v", err)
+		}
+		s.over = c.events > 0 // the store would take back what was written; within one transaction the walk ends here
+		return
+	}
+	for _, key := range c.gone {
+		s.e.presence.remove(key)
+		s.e.parsed.drop(key)
+	}
+	s.check(c)
+}
+
+func (s *site) fail(format string, args ...any) {
+	if s.fault == "" {
+		s.fault = fmt.Sprintf(format, args...)
+	}
+}
+
+// begin writes a site as an appliance may find it: fresh, or somewhere in the middle of a life.
+func (s *site) begin() {
+	s.masters = []int{1, 1, 3, 3}[s.rng.IntN(4)]
+	chapter := s.rng.IntN(8)
+	s.do(fmt.Sprintf("begins with chapter %d", chapter), func(c *change) error {
+		for id, cluster := range map[strfmt.UUID]strfmt.UUID{walkEnv: walkCluster, walkPool: ""} {
+			c.saveInfraEnv(&infraEnvRecord{API: models.InfraEnv{ID: &id, Name: swag.String("walk"), ClusterID: cluster, OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}})
+		}
+		row := s.newCluster(c)
+		workers := 0
+		if s.masters == 3 {
+			workers = s.rng.IntN(4)
+		}
+		if chapter == 0 {
+			c.saveCluster(row)
+			return nil
+		}
+		for i := range s.masters + workers {
+			role := models.HostRoleMaster
+			if i >= s.masters {
+				role = models.HostRoleWorker
+			}
+			if err := s.newHost(c, row, chapter, role); err != nil {
+				return err
+			}
+		}
+		s.writeChapter(c, row, chapter)
+		c.saveCluster(row)
+		return nil
+	})
+}
+
+func (s *site) newCluster(c *change) *clusterRecord {
+	id := strfmt.UUID(walkCluster)
+	platform := models.PlatformTypeNone
+	return &clusterRecord{PullSecret: testPullSecret, API: models.Cluster{
+		ID: &id, Kind: swag.String(models.ClusterKindCluster), Name: "walk", BaseDNSDomain: "site.test", OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+		ControlPlaneCount: int64(s.masters), Platform: &models.Platform{Type: &platform}, UserManagedNetworking: swag.Bool(true),
+		Status: swag.String(clusterInsufficient), StatusInfo: swag.String(""), StatusUpdatedAt: c.dateTime(), Progress: &models.ClusterProgressInfo{},
+		MonitoredOperators: []*models.MonitoredOperator{{Name: "console", OperatorType: models.OperatorTypeBuiltin}},
+	}}
+}
+
+// writeChapter takes the cluster to where the chapter begins.
+func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
+	status := [][]string{
+		1: clusterOpen, 2: {clusterPreparing}, 3: {clusterInstalling, clusterUserAction}, 4: {clusterFinalizing},
+		5: {clusterInstalled, clusterAddingHosts}, 6: {clusterFailed, clusterCancelled}, 7: {clusterInsufficient, clusterUnmonitored},
+	}[chapter]
+	row.API.Status = swag.String(s.one(status...))
+	if chapter < 2 || chapter == 7 {
+		return
+	}
+	row.Installs, row.API.InstallStartedAt = 1, c.dateTime()
+	row.Preparation = &preparation{ID: "p", StartedAt: c.now, Done: chapter > 2 || s.chance(30)}
+	if chapter == 5 {
+		row.Completion, row.IngressCA = &completion{Success: true}, true
+	}
+	if chapter == 4 {
+		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = finalizingStages()[s.rng.IntN(7)], c.dateTime()
+		row.IngressCA = s.chance(50)
+	}
+}
+
+// newHost writes a host as one of the chapter.
+func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.HostRole) error {
+	w := &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: walkEnv, role: role, inventory: true, polls: s.chance(70)}
+	if s.chance(40) {
+		w.env = walkPool
+	}
+	s.hosts = append(s.hosts, w)
+	id := strfmt.UUID(w.id)
+	h := &hostRecord{DiskOK: s.chance(50), ImagesOK: s.chance(50), API: models.Host{
+		ID: &id, InfraEnvID: strfmt.UUID(w.env), Kind: swag.String(models.HostKindHost), StatusInfo: swag.String(""), Role: role, SuggestedRole: role,
+		MediaStatus: swag.String(models.HostMediaStatusConnected), Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
+		CheckedInAt: c.dateTime(), StatusUpdatedAt: c.dateTime(), StageUpdatedAt: c.dateTime(),
+	}}
+	status := [][]string{
+		1: {known}, 2: {known, preparing, preparing, prepared, preparingFailed}, 3: {prepared, installing, inProgress, inProgress, inProgress, pendingUserAction, installed},
+		4: {installed, installed, installed, inProgress, pendingUserAction}, 5: {installed, known, installing, inProgress, pendingUserAction, added, discovering, binding},
+		6: {failed, cancelled, installed, resetPending, added, resetting, failed, cancelled, installed, known, pendingForInput, insufficient, disabled, binding}, 7: {disabled, resetting, binding, unbinding, unbindingPending, disabledUnbound, knownUnbound, insufficientUnbound, disconnectedUnbound, discoveringUnbound, reclaiming, reclaimRebooting, pendingForInput, insufficient, disconnected, discovering},
+	}[chapter]
+	h.API.Status = swag.String(s.one(status...))
+	h.API.ProgressStages = stagesOf(h, s.masters == 1)
+	joins := chapter == 5 && *h.API.Status != installed
+	if joins {
+		h.API.Kind, h.API.Role = swag.String(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
+	}
+	switch *h.API.Status {
+	case inProgress, failed, cancelled, resetting:
+		h.API.Progress.CurrentStage = h.API.ProgressStages[s.rng.IntN(len(h.API.ProgressStages)-1)]
+	case pendingUserAction:
+		h.API.Progress.CurrentStage = models.HostStageRebooting
+	case installed, added:
+		h.API.Progress.CurrentStage = models.HostStageDone
+	}
+	unbound := slices.Contains([]string{unbinding, unbindingPending, disabledUnbound, reclaiming, reclaimRebooting}, *h.API.Status) || slices.Contains(undecidedUnbound, *h.API.Status)
+	if unbound {
+		w.env, h.API.InfraEnvID = walkPool, walkPool
+	} else {
+		h.API.ClusterID = row.API.ID
+		if err := clusterHosts.Add(c.tx, walkCluster+"/"+hostKey(h)); err != nil {
+			return err
+		}
+	}
+	s.e.seen(w.key())
+	c.saveHost(h)
+	s.chains[w.id] = *h.API.Status
+	return hostPlaces.Add(c.tx, w.id+"/"+w.env)
+}
+
+// somethingHappens is one step of a walk.
+func (s *site) somethingHappens() {
+	happenings := []func(){
+		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time, s.decide, s.decide, s.decide, s.prepare, s.prepare,
+		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.bindOrTake, s.bindOrTake, s.reclaimReply, s.logs, s.remove,
+	}
+	happenings[s.rng.IntN(len(happenings))]()
+}
+
+// any returns a host of the site, or nil.
+func (s *site) any() *walkHost {
+	if len(s.hosts) == 0 {
+		return nil
+	}
+	return s.hosts[s.rng.IntN(len(s.hosts))]
+}
+
+// with runs a change on one of the hosts that the store has.
+func (s *site) with(what string, fn func(*change, *walkHost, *hostRecord) error) {
+	w := s.any()
+	if w == nil {
+		return
+	}
+	s.do(what+" of "+w.id[len(w.id)-2:], func(c *change) error {
+		h, err := c.host(w.key())
+		if err != nil {
+			return err
+		}
+		return fn(c, w, h)
+	})
+}
+
+func (s *site) register() {
+	w := s.any()
+	if w == nil || len(s.hosts) < 4 && s.chance(20) {
+		w = &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: s.one(walkEnv, walkPool), role: models.HostRoleMaster}
+		if len(s.hosts) >= s.masters {
+			w.role = models.HostRoleWorker
+		}
+		s.hosts = append(s.hosts, w)
+	}
+	env := w.env
+	if s.chance(10) {
+		env = s.one(walkEnv, walkPool)
+	}
+	s.do("registers: "+w.id[len(w.id)-2:]+" in "+env, func(c *change) error {
+		h, err := c.registerHost(env, strfmt.UUID(w.id), "agent")
+		if err != nil {
+			return err
+		}
+		w.env, w.polls = env, s.chance(80)
+		if slices.Contains([]string{discovering, discoveringUnbound}, *h.API.Status) {
+			w.inventory = false
+		}
+		if h.API.ClusterID != nil && h.API.Role == models.HostRoleAutoAssign {
+			h.API.Role, h.API.SuggestedRole = w.role, w.role
+		}
+		s.e.seen(w.key())
+		return nil
+	})
+}
+
+func (s *site) report() {
+	s.with("reports", func(c *change, w *walkHost, h *hostRecord) error {
+		w.inventory, w.small = !s.chance(5), s.chance(15)
+		s.e.seen(w.key())
+		c.saveHost(h)
+		c.settleLater(h)
+		return nil
+	})
+}
+
+func (s *site) poll() {
+	s.with("polls", func(c *change, w *walkHost, h *hostRecord) error {
+		w.polls = s.chance(60)
+		s.e.seen(w.key())
+		h.API.CheckedInAt = c.dateTime()
+		c.saveHost(h)
+		c.settleLater(h)
+		return nil
+	})
+}
+
+// change alters what a person has entered.
+func (s *site) change() {
+	s.do("is described anew", func(c *change) error {
+		s.lacks, s.fails = s.chance(25), s.chance(25)
+		c.settleCluster(walkCluster)
+		return nil
+	})
+}
+
+// time passes: minutes in which hosts poll, or hours in which nobody does.
+func (s *site) time() {
+	waits := []time.Duration{time.Second, time.Minute, 3 * time.Minute, 8 * time.Minute, 12 * time.Minute, 25 * time.Minute, 45 * time.Minute, 65 * time.Minute, 100 * time.Minute, 6 * time.Hour, 25 * time.Hour}
+	wait := waits[s.rng.IntN(len(waits))]
+	if wait > 15*time.Minute {
+		for _, w := range s.hosts {
+			w.polls = w.polls && s.chance(30) && wait < time.Hour
+		}
+	}
+	s.trace = append(s.trace, "    passes: "+wait.String())
+	s.pass(s.clock.Now().Add(wait))
+}
+
+// pass moves the clock on and handles what becomes due on the way.
+func (s *site) pass(until time.Time) {
+	for s.fault == "" && !s.over {
+		next, ok, err := lifeDeadlines.Next(s.tx)
+		if err != nil {
+			s.fail("%v", err)
+		}
+		if !ok || next.After(until) {
+			break
+		}
+		s.moveTo(next)
+		s.handleDue()
+	}
+	s.moveTo(until)
+}
+
+func (s *site) moveTo(at time.Time) {
+	if at.After(s.clock.Now()) {
+		s.clock.Advance(at.Sub(s.clock.Now()))
+	}
+	for _, w := range s.hosts {
+		if w.polls {
+			s.e.seen(w.key())
+		}
+	}
+}
+
+func (s *site) handleDue() {
+	due, err := lifeDeadlines.Due(s.tx, s.clock.Now(), dueAtOnce)
+	if err != nil {
+		s.fail("%v", err)
+	}
+	s.do(fmt.Sprintf("is due: %v", due), func(c *change) error {
+		for _, deadline := range due {
+			if err := c.passDeadline(deadline); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// decide is what a person does with the cluster, or with a host of it.
+func (s *site) decide() {
+	switch s.rng.IntN(8) {
+	case 0, 1, 2:
+		s.do("install", func(c *change) error { return c.installCluster(walkCluster) })
+	case 3:
+		s.do("cancel", func(c *change) error { return c.endInstallation(walkCluster, onCancel) })
+	case 4:
+		s.do("reset", func(c *change) error { return c.endInstallation(walkCluster, onReset) })
+	case 5:
+		s.do("add hosts", func(c *change) error {
+			row, err := c.cluster(walkCluster)
+			if err != nil {
+				return err
+			}
+			c.settleCluster(walkCluster)
+			return c.fireCluster(row, onAddHosts)
+		})
+	default:
+		on := trigger(s.one(string(onInstall), string(onInstall), string(onReset)))
+		s.with(string(on), func(c *change, _ *walkHost, h *hostRecord) error {
+			if _, err := c.fireHost(h, on, ""); err != nil {
+				return err
+			}
+			c.settleLater(h)
+			return nil
+		})
+	}
+}
+
+// prepare is what comes of the preparation of an installation.
+func (s *site) prepare() {
+	if s.chance(40) {
+		s.do("openshift-install ends", func(c *change) error {
+			row, err := c.cluster(walkCluster)
+			if err != nil || row.Preparation == nil || *row.API.Status != clusterPreparing {
+				return err
+			}
+			row.Preparation.Done = true
+			if s.chance(20) {
+				row.Preparation.Done, row.Preparation.Failed = false, "no machine has that address."
+			}
+			c.saveCluster(row)
+			c.settleCluster(walkCluster)
+			return pendingWork.Remove(c.tx, walkCluster)
+		})
+		return
+	}
+	s.with("checks end", func(c *change, w *walkHost, h *hostRecord) error {
+		switch s.rng.IntN(8) {
+		case 0:
+			h.DiskOK, h.DiskError = false, "The disk is broken."
+		case 1:
+			h.ImagesOK, h.ImagesError = false, "The image is gone."
+		case 2:
+			h.DiskOK, h.DiskError = true, ""
+		default:
+			h.DiskOK, h.DiskError, h.ImagesOK, h.ImagesError = true, "", true, ""
+		}
+		s.e.seen(w.key())
+		c.saveHost(h)
+		c.settleLater(h)
+		return nil
+	})
+}
+
+func (s *site) progress() {
+	s.with("progress", func(c *change, w *walkHost, h *hostRecord) error {
+		s.e.seen(w.key())
+		stages := h.API.ProgressStages
+		if len(stages) == 0 {
+			stages = []models.HostStage{models.HostStageInstalling, models.HostStageDone}
+		}
+		stage := stages[s.rng.IntN(len(stages))]
+		if s.chance(30) {
+			stage = models.HostStageDone
+		}
+		if s.chance(10) {
+			stage = models.HostStageFailed
+		}
+		return c.progress(h, &models.HostProgress{CurrentStage: stage, ProgressInfo: s.one("", "10%", "20%")})
+	})
+}
+
+// finish is what the controller in the cluster says.
+func (s *site) finish() {
+	switch s.rng.IntN(3) {
+	case 0:
+		s.do("completion", func(c *change) error { return c.completeInstallation(walkCluster, s.chance(80), "") })
+	case 1:
+		s.do("finalizing stage", func(c *change) error { return c.finalizingProgress(walkCluster, finalizingStages()[s.rng.IntN(7)]) })
+	default:
+		s.do("ingress certificate", func(c *change) error {
+			row, err := c.cluster(walkCluster)
+			if err != nil {
+				return err
+			}
+			row.IngressCA = true
+			c.saveCluster(row)
+			c.settleCluster(walkCluster)
+			return nil
+		})
+	}
+}
+
+func (s *site) loseMedia() {
+	s.with("loses its image", func(c *change, _ *walkHost, h *hostRecord) error {
+		c.saveHost(h)
+		c.settleLater(h)
+		return c.applyEffect(h, &steps.Effect{Step: models.StepTypeInventory, MediaDisconnected: true})
+	})
+}
+
+func (s *site) bindOrTake() {
+	s.with("bind or take", func(c *change, w *walkHost, h *hostRecord) error {
+		if h.API.ClusterID == nil {
+			return c.bindHost(w.env, w.id, walkCluster)
+		}
+		return c.takeFromCluster(w.env, w.id, trigger(s.one(string(onUnbind), string(onReclaim))))
+	})
+}
+
+func (s *site) reclaimReply() {
+	s.with("fetches its image", func(c *change, _ *walkHost, h *hostRecord) error {
+		c.saveHost(h)
+		c.settleLater(h)
+		worked := s.chance(50)
+		return c.applyEffect(h, &steps.Effect{Step: models.StepTypeDownloadBootArtifacts, BootArtifactsReady: worked, BootArtifactsFailed: !worked})
+	})
+}
+
+func (s *site) logs() {
+	s.with("sends logs", func(c *change, _ *walkHost, h *hostRecord) error {
+		h.API.LogsInfo = models.LogsState(s.one(string(models.LogsStateRequested), string(models.LogsStateCollecting), string(models.LogsStateCompleted)))
+		h.API.LogsStartedAt = c.dateTime()
+		if h.API.LogsInfo != models.LogsStateRequested {
+			h.API.LogsCollectedAt = c.dateTime()
+		}
+		c.saveHost(h)
+		return nil
+	})
+}
+
+// remove deletes a host, where that is allowed.
+func (s *site) remove() {
+	s.with("deletion", func(c *change, w *walkHost, h *hostRecord) error {
+		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared), *h.API.Status) {
+			return conflict("Host %s is %s.", w.id, *h.API.Status)
+		}
+		return c.removeHost(h)
+	})
+}
+
+// fallSilent ends the walk: nothing happens any more but the passing of time, until nothing is waited for.
+func (s *site) fallSilent() {
+	for _, w := range s.hosts {
+		w.polls = false
+	}
+	for range 2000 {
+		next, ok, err := lifeDeadlines.Next(s.tx)
+		if err != nil {
+			s.fail("%v", err)
+		}
+		if s.fault != "" || s.over {
+			return
+		}
+		if !ok {
+			s.checkRest()
+			return
+		}
+		s.moveTo(next)
+		s.handleDue()
+	}
+	s.fail("the deadlines never end")
+}
+
+// forgetAll deletes what is left and looks for what remains of it.
+func (s *site) forgetAll() {
+	s.do("is deleted", func(c *change) error {
+		row, err := c.cluster(walkCluster)
+		if err != nil {
+			return err
+		}
+		for _, w := range s.hosts {
+			h, err := c.host(w.key())
+			if KindOf(err) == NotFound {
+				continue
+			}
+			if err := errors.Join(err, c.removeHost(h)); err != nil {
+				return err
+			}
+		}
+		c.refresh = nil
+		return c.removeCluster(walkCluster, row)
+	})
+	s.checkEmpty()
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/mirror"
+	"landfall/store"
+)
+
+var (
+	walks    = flag.Int("walks", usualWalks, "random walks over the state machines of hosts and clusters")
+	walkSeed = flag.Uint64("walkseed", 1, "seed of the random walks")
+)
+
+// walkSteps is how many things happen in a walk.
+const walkSteps = 10
+
+// errWalkOver takes back what a walk wrote, so that each begins with an empty store.
+var errWalkOver = errors.New("the walk is over")
+
+// TestRandomWalks lets the state machines run through lives that nobody thought of. Each walk is a small site (see site) to
+// which things happen at random under a clock that is moved by hand; the engine's own code writes all that follows, in one
+// transaction of a real store that is taken back at the end. After each step, and when everything has fallen silent, the
+// invariants of walk_invariants_test.go hold. All walks together reach every state and take every transition of both tables.
+func TestRandomWalks(t *testing.T) {
+	seen := newCoverage()
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			clock := clockwork.NewFakeClockAt(noon)
+			db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			e, err := New(Options{DB: db, Releases: &testReleases{}, Mirror: &mirror.Rules{}, Clock: clock, URL: "http://appliance.site.test:8090"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			seen.watch(e)
+			for n := next.Add(1); n <= int64(*walks) && !t.Failed(); n = next.Add(1) {
+				walk(t, e, clock, seen, uint64(n))
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	workers.Wait()
+	t.Log(seen.summary(*walks))
+	if *walks >= 10_000 && !t.Failed() {
+		require.Empty(t, seen.missing())
+	}
+}
+
+func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n uint64) {
+	rng := rand.New(rand.NewPCG(*walkSeed, n))
+	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), chains: make(map[string]string)}
+	e.judge, e.Timeouts.WarnOnly = s, n%3 == 0
+	err := e.DB.Update(t.Context(), func(tx *store.Tx) error {
+		s.tx = tx
+		s.live()
+		return errWalkOver
+	})
+	if !errors.Is(err, errWalkOver) {
+		t.Error(err)
+	}
+	for _, h := range s.hosts {
+		e.presence.remove(walkEnv + "/" + h.id)
+		e.presence.remove(walkPool + "/" + h.id)
+		e.parsed.drop(walkEnv+"/"+h.id, walkPool+"/"+h.id)
+	}
+	if s.fault != "" {
+		t.Errorf("walk %d (-walks %d -walkseed %d): %s\n%s", n, *walks, *walkSeed, s.fault, strings.Join(s.trace, "\n"))
+	}
+}
+
+// live plays one walk to its end.
+func (s *site) live() {
+	s.begin()
+	for range walkSteps {
+		if s.fault != "" || s.over {
+			return
+		}
+		s.somethingHappens()
+	}
+	s.fallSilent()
+	s.forgetAll()
+}
+
+// coverage counts which transitions were taken and which states reached.
+type coverage struct {
+	hosts, clusters map[taken]*atomic.Int64
+	states          map[string]*atomic.Int64 // "host known"
+}
+
+type taken struct {
+	row  int
+	from string
+}
+
+func newCoverage() *coverage {
+	c := &coverage{hosts: counters(hostLife()), clusters: counters(clusterLife()), states: make(map[string]*atomic.Int64)}
+	for _, name := range stateNames(hostStates()) {
+		c.states["host "+name] = new(atomic.Int64)
+	}
+	for _, name := range stateNames(clusterStates()) {
+		c.states["cluster "+name] = new(atomic.Int64)
+	}
+	return c
+}
+
+func counters[S any](l *life[S]) map[taken]*atomic.Int64 {
+	all := make(map[taken]*atomic.Int64)
+	for i, r := range l.rows {
+		for _, from := range r.from {
+			all[taken{i, from}] = new(atomic.Int64)
+		}
+	}
+	return all
+}
+
+// watch has the engine's tables count which of their rows are taken: a row is when its condition is asked and holds.
+func (c *coverage) watch(e *Engine) {
+	count(e.hosts, c.hosts, func(s hostSituation) string { return *s.host.API.Status })
+	count(e.clusters, c.clusters, func(s clusterSituation) string { return *s.cluster.API.Status })
+}
+
+func count[S any](l *life[S], hits map[taken]*atomic.Int64, state func(S) string) {
+	for i := range l.rows {
+		when := l.rows[i].when
+		l.rows[i].when = func(s S) bool {
+			holds := when == nil || when(s)
+			if holds {
+				hits[taken{i, state(s)}].Add(1)
+			}
+			return holds
+		}
+	}
+}
+
+func (c *coverage) summary(walks int) string {
+	return fmt.Sprintf("%d walks: %s transitions of hosts, %s of clusters, %s states; the rarest transition was taken %d times",
+		walks, share(c.hosts), share(c.clusters), share(c.states), min(rarest(c.hosts), rarest(c.clusters)))
+}
+
+func share[K comparable](counts map[K]*atomic.Int64) string {
+	reached := 0
+	for _, n := range counts {
+		if n.Load() > 0 {
+			reached++
+		}
+	}
+	return fmt.Sprintf("%d of %d", reached, len(counts))
+}
+
+func rarest[K comparable](counts map[K]*atomic.Int64) int64 {
+	least := int64(1 << 62)
+	for _, n := range counts {
+		least = min(least, n.Load())
+	}
+	return least
+}
+
+func (c *coverage) missing() []string {
+	var missing []string
+	for at, n := range c.hosts {
+		if r := hostLife().rows[at.row]; n.Load() == 0 {
+			missing = append(missing, fmt.Sprintf("host row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to, r.because))
+		}
+	}
+	for at, n := range c.clusters {
+		if r := clusterLife().rows[at.row]; n.Load() == 0 {
+			missing = append(missing, fmt.Sprintf("cluster row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to, r.because))
+		}
+	}
+	for name, n := range c.states {
+		if n.Load() == 0 {
+			missing = append(missing, "state of "+name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
