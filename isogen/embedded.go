@@ -24,6 +24,7 @@ var ErrNoPayload = errors.New("no Ignition config is embedded in the ISO")
 const (
 	maxAreaRead = 64 << 20
 	maxUnpacked = 128 << 20
+	maxFiles    = 1 << 16
 )
 
 // Embedding is what is embedded in an ISO, beside what it was published with.
@@ -265,6 +266,9 @@ func readMember(archive io.Reader, h *cpio.Header, name string, files map[string
 	case cpio.ModeRegular:
 	default:
 		return fmt.Errorf("its cpio archive has %q, which is neither a file nor a directory", name)
+	}
+	if len(files) == maxFiles {
+		return fmt.Errorf("its cpio archive has more than %d files", maxFiles)
 	}
 	data, err := io.ReadAll(archive)
 	if err != nil {

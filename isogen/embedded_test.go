@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
@@ -171,6 +172,17 @@ func TestAGreedyXZStreamGetsNoMoreThanItNeeds(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }
 
+func TestAnArchiveOfTooManyFiles(t *testing.T) {
+	var b bytes.Buffer
+	w := cpio.NewWriter(&b)
+	for i := range maxFiles + 1 {
+		require.NoError(t, w.WriteHeader(&cpio.Header{Name: fmt.Sprint(i), Mode: cpio.ModeRegular}))
+	}
+	require.NoError(t, w.Close())
+	_, _, err := unpack(b.Bytes())
+	require.ErrorContains(t, err, "its cpio archive has more than 65536 files")
+}
+
 func TestRealInitrds(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
@@ -193,10 +205,16 @@ func TestRealInitrds(t *testing.T) {
 				require.NoError(t, err)
 			}
 			p, _, err := unpack(b)
+			var iso bytes.Buffer
+			require.NoError(t, skeleton.Write(&iso, skeleton.ISO{RootFSSize: 1000, Replace: map[string][]byte{"images/ignition.img": append(b, make([]byte, 1000)...)}}))
+			embedded, embeddedErr := Embedded(bytes.NewReader(iso.Bytes()), int64(iso.Len()))
 			if refused != "" {
 				require.ErrorContains(t, err, refused)
+				require.ErrorContains(t, embeddedErr, refused)
 				return
 			}
+			require.NoError(t, embeddedErr)
+			require.Equal(t, p.Files, embedded.Files)
 			require.NoError(t, err)
 			require.NotEmpty(t, p.Files)
 		})
@@ -226,7 +244,11 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(zstded(f, one))
 	f.Add(join(gzipped(f, one), make([]byte, 5), xzipped(f, one)))
 	f.Fuzz(func(t *testing.T, area []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		p, _, err := unpack(area)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*maxUnpacked), "growing buffers included")
 		if err != nil || len(p.Ignition) == 0 {
 			return
 		}
