@@ -41,13 +41,20 @@ func Execute(arguments []string) int {
 
 func run(ctx context.Context, arguments []string, out, errOut io.Writer) int {
 	root, started := newRoot()
+	return execute(ctx, root, started, arguments, out, errOut)
+}
+
+func execute(ctx context.Context, root *cobra.Command, started *bool, arguments []string, out, errOut io.Writer) int {
 	root.SetArgs(arguments)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	called, err := root.ExecuteContextC(ctx)
+	told := new(outcomeError)
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &told):
+		return told.code
 	case !*started || isUsage(err):
 		fmt.Fprintf(errOut, "landfall: %s; see %s --help\n", sentence(err), called.CommandPath())
 		return exitUsage
@@ -85,7 +92,7 @@ func newRoot() (*cobra.Command, *bool) {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
 	}
-	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newVersion())
+	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newISO(), newVersion())
 	return root, started
 }
 

@@ -1,0 +1,385 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance"
+	"landfall/appliance/osimage"
+	"landfall/isogen"
+	"landfall/isogen/skeleton"
+)
+
+const ignitionConfig = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}]}}`
+
+// liveISO writes a live ISO that tells its OpenShift version, 4.18.
+func liveISO(t *testing.T) string {
+	t.Helper()
+	return liveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"})
+}
+
+func liveISOOf(t *testing.T, iso skeleton.ISO) string {
+	t.Helper()
+	var content bytes.Buffer
+	require.NoError(t, skeleton.Write(&content, iso))
+	return fileOf(t, "live.iso", content.String())
+}
+
+func fileOf(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func digestOf(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// served runs an appliance without any image and returns its URL.
+func served(t *testing.T) string {
+	t.Helper()
+	config := appliance.Default()
+	config.Listen, config.DataDir = "127.0.0.1:0", t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	running, err := appliance.New(ctx, config, slog.New(slog.DiscardHandler), "test")
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- running.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return running.LocalURL()
+}
+
+// landfallReading runs a command with something on its standard input.
+func landfallReading(t *testing.T, in io.Reader, arguments ...string) result {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	root, started := newRoot()
+	root.SetIn(in)
+	code := execute(t.Context(), root, started, arguments, &out, &errOut)
+	return result{code, out.String(), errOut.String()}
+}
+
+func requireDone(t *testing.T, got result) string {
+	t.Helper()
+	require.Equal(t, 0, got.code, got.errOut)
+	return got.out
+}
+
+func TestALiveISOIsImportedListedVerifiedAndRemoved(t *testing.T) {
+	url, file := served(t), liveISO(t)
+	said := requireDone(t, landfall(t, "iso", "import", file, "--url", url))
+	require.Contains(t, said, "ready: OpenShift 4.18, x86_64, rhcos-418.94.202511191518-0")
+	require.Contains(t, said, digestOf(t, file))
+	var images []osimage.Image
+	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "list", "--json", "--url", url))), &images))
+	require.Len(t, images, 1)
+	require.Equal(t, "live.iso", images[0].Name)
+	require.Contains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), images[0].ID+"  4.18")
+	require.Equal(t, images[0].ID+" live.iso: right, sha256 "+digestOf(t, file)+"\n", requireDone(t, landfall(t, "iso", "verify", "--url", url)))
+
+	again := landfall(t, "iso", "import", file, "--url", url)
+	require.Equal(t, exitFailure, again.code)
+	require.Contains(t, again.errOut, "the image is there already, as "+images[0].ID)
+
+	require.NoError(t, os.WriteFile(images[0].Path, []byte("damaged"), 0o600))
+	verified := landfall(t, "iso", "verify", "live.iso", "--url", url)
+	require.Equal(t, exitFailure, verified.code)
+	require.Contains(t, verified.out, "bad (")
+	require.Empty(t, verified.errOut)
+
+	require.Equal(t, "removed "+images[0].ID+" live.iso\n", requireDone(t, landfall(t, "iso", "remove", images[0].ID[:5], "--url", url)))
+	gone := landfall(t, "iso", "remove", images[0].ID, "--url", url)
+	require.Equal(t, exitFailure, gone.code)
+	require.Contains(t, gone.errOut, "the appliance has no OS image "+images[0].ID)
+}
+
+func TestALiveISOIsImportedFromStandardInputAndByURL(t *testing.T) {
+	url := served(t)
+	file := liveISOOf(t, skeleton.ISO{RootFSSize: 20 << 20}) // more than one piece
+	in, err := os.Open(file)
+	require.NoError(t, err)
+	defer in.Close()
+	said := requireDone(t, landfallReading(t, in, "iso", "import", "-", "--openshift-version", "4.20", "--url", url))
+	require.Contains(t, said, "ready: OpenShift 4.20")
+	require.Contains(t, said, digestOf(t, file))
+
+	other := liveISO(t)
+	files := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(other))))
+	defer files.Close()
+	said = requireDone(t, landfall(t, "iso", "import", files.URL+"/live.iso", "--url", url))
+	require.Contains(t, said, "ready: OpenShift 4.18")
+	third := liveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})
+	require.NoError(t, os.Rename(third, filepath.Join(filepath.Dir(other), "third.iso")))
+	wrong := landfall(t, "iso", "import", files.URL+"/third.iso", "--openshift-version", "4.17", "--url", url)
+	require.Equal(t, exitFailure, wrong.code)
+	require.Contains(t, wrong.errOut, "is for OpenShift 4.18, stated is 4.17")
+	require.NotContains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), "third.iso", "what was refused does not stay in the list")
+}
+
+func TestWhatIsNoLiveISOIsRefusedByImportWithASentence(t *testing.T) {
+	url := served(t)
+	for name, c := range map[string]struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		"no ISO":      {[]string{fileOf(t, "disk.qcow2", strings.Repeat("qcow2", 20_000))}, exitFailure, "the base ISO disk.qcow2 cannot be used"},
+		"empty":       {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; give a live ISO"},
+		"no file":     {[]string{"/nowhere.iso"}, exitFailure, "no such file"},
+		"a directory": {[]string{t.TempDir()}, exitUsage, "is a directory"},
+		"nothing":     {nil, exitUsage, "name a file, - for standard input, or a URL; or give --release"},
+		"two things":  {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
+		"no version":  {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure, "state it, as in --openshift-version 4.20"},
+		"a release":   {[]string{"--release", "4.1.1"}, exitFailure, "there is no release 4.1.1 for x86_64 under release_images"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := landfall(t, append([]string{"iso", "import", "--url", url}, c.arguments...)...)
+			require.Equal(t, c.code, got.code)
+			require.Contains(t, got.errOut, c.says)
+			require.Empty(t, got.out)
+		})
+	}
+}
+
+// flaky hands requests on to an appliance, but breaks some connections.
+type flaky struct {
+	next   http.Handler
+	breaks atomic.Int32
+}
+
+func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPatch && f.breaks.Add(-1) >= 0 {
+		r.Body = io.NopCloser(io.MultiReader(io.LimitReader(r.Body, 1<<20), broken{}))
+		f.next.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("the line is broken") }
+
+// forward hands requests on to a URL.
+func forward(target string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		request, err := http.NewRequestWithContext(r.Context(), r.Method, target+r.URL.Path, r.Body)
+		if err != nil {
+			panic(err)
+		}
+		request.Header = r.Header.Clone()
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer response.Body.Close()
+		for name, values := range response.Header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(response.StatusCode)
+		if _, err := io.Copy(w, response.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+func TestAnImportOutlivesBrokenConnections(t *testing.T) {
+	line := &flaky{next: forward(served(t))}
+	line.breaks.Store(2)
+	server := httptest.NewServer(line)
+	defer server.Close()
+	file := liveISO(t)
+	content, err := os.Open(file)
+	require.NoError(t, err)
+	defer content.Close()
+	var errOut bytes.Buffer
+	o := &isoImport{errOut: &errOut, retryAfter: time.Millisecond, appliance: client{url: server.URL}}
+	image, err := o.run(t.Context(), []string{"-"}, content)
+	require.NoError(t, err)
+	require.Equal(t, digestOf(t, file), image.SHA256)
+	require.Contains(t, errOut.String(), "trying again in 1ms")
+}
+
+func TestAnInterruptedImportGoesOnWithTheSameFileAndRefusesAnother(t *testing.T) {
+	url, file := served(t), liveISO(t)
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	interrupt := func() {
+		t.Helper()
+		o := &isoImport{errOut: io.Discard, appliance: client{url: url}, announced: osimage.Announcement{Name: "live.iso", SizeBytes: int64(len(content))}}
+		up := &osimage.Upload{}
+		require.NoError(t, o.appliance.call(t.Context(), http.MethodPost, osImagesPath+"/uploads", o.announced, up))
+		_, err := o.send(t.Context(), up.ID, 0, 0, content[:1<<20])
+		require.NoError(t, err)
+	}
+	interrupt()
+	got := landfall(t, "iso", "import", file, "--url", url)
+	require.Contains(t, requireDone(t, got), digestOf(t, file))
+	require.Contains(t, got.errOut, "going on with an import that was interrupted after 1.0 MB")
+	requireDone(t, landfall(t, "iso", "remove", "live.iso", "--url", url))
+
+	interrupt()
+	other := bytes.Clone(content)
+	copy(other[600<<10:], "another file of the same size")
+	got = landfall(t, "iso", "import", fileOf(t, "live.iso", string(other)), "--url", url)
+	require.Equal(t, exitFailure, got.code)
+	require.Contains(t, got.errOut, "it is not the file that the interrupted import began with; import it again")
+	require.Equal(t, "[]\n", requireDone(t, landfall(t, "iso", "list", "--json", "--url", url)))
+}
+
+func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
+	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	network := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(network, "eth0.nmconnection"), []byte("[connection]\nid=eth0\n"), 0o600))
+	before := digestOf(t, base)
+	out := filepath.Join(t.TempDir(), "image.iso")
+	arguments := []string{"iso", "build", "--base", base, "--ignition", config, "--network", network, "--karg", "console=ttyS0", "--karg", "quiet"}
+	said := requireDone(t, landfall(t, append(arguments, "-o", out)...))
+	require.Equal(t, digestOf(t, out)+"  "+out+"\n", said)
+	require.Equal(t, before, digestOf(t, base), "the live ISO stays as it is")
+	piped := landfall(t, append(arguments, "-o", "-")...)
+	require.Empty(t, piped.errOut)
+	image, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.True(t, requireDone(t, piped) == string(image), "a pipe gets the same bytes")
+
+	var report inspection
+	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", out))), &report))
+	require.Equal(t, digestOf(t, out), report.SHA256)
+	require.Equal(t, "Landfall", report.Embedded.Maker)
+	require.Equal(t, "3.1.0", report.Embedded.Version)
+	require.Equal(t, digestOf(t, config), report.Embedded.Ignition.SHA256)
+	require.Equal(t, "etc/coreos-firstboot-network/eth0.nmconnection", report.Embedded.Files[0].Path)
+	require.True(t, strings.HasSuffix(report.Kargs, "console=ttyS0 quiet"), report.Kargs)
+	text := requireDone(t, landfall(t, "iso", "inspect", "--quick", out))
+	require.Contains(t, text, "by Landfall")
+	require.NotContains(t, text, report.SHA256)
+	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", base)), "nothing, it is as it was published")
+
+	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
+	require.Equal(t, report.Kargs+"\n", requireDone(t, landfall(t, "iso", "extract", out, "kargs")))
+	require.Len(t, requireDone(t, landfall(t, "iso", "extract", out, "initrd")), 64<<10)
+	dir := filepath.Join(t.TempDir(), "all")
+	requireDone(t, landfall(t, "iso", "extract", out, dir))
+	content, err := os.ReadFile(filepath.Join(dir, "files", "etc", "coreos-firstboot-network", "eth0.nmconnection"))
+	require.NoError(t, err)
+	require.Equal(t, "[connection]\nid=eth0\n", string(content))
+	require.FileExists(t, filepath.Join(dir, "config.ign"))
+}
+
+func TestAConfigIsTakenFromStandardInput(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "image.iso")
+	requireDone(t, landfallReading(t, strings.NewReader(ignitionConfig), "iso", "build", "--base", liveISO(t), "--ignition", "-", "-o", out))
+	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
+}
+
+func TestWhatCanNotBeBuiltOrReadIsSaidAndNothingIsLeft(t *testing.T) {
+	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "image.iso")
+	plain := fileOf(t, "plain.txt", "text")
+	for name, c := range map[string]struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		"no base":             {[]string{"build", "--ignition", config, "-o", out}, exitUsage, "--base (a live ISO), --ignition (a config) and -o"},
+		"a base like none":    {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure, "not an ISO 9660 image"},
+		"the base as output":  {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage, "-o names the live ISO that the image is made from"},
+		"a folder as output":  {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage, "is a directory; name the file"},
+		"no config":           {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure, "plain.txt can't be used"},
+		"no keyfiles":         {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(), "-o", out}, exitFailure, "holds no NetworkManager keyfiles"},
+		"another file":        {[]string{"build", "--base", base, "--ignition", config, "--network", filepath.Dir(plain), "-o", out}, exitFailure, "is no NetworkManager keyfile"},
+		"too many arguments":  {[]string{"build", "--base", base, "--ignition", config, "--karg", strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
+		"minimal without URL": {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out}, exitUsage, "--minimal and --rootfs-url go together"},
+		"inspect no ISO":      {[]string{"inspect", plain}, exitFailure, "can't be read as an ISO"},
+		"inspect nothing":     {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
+		"extract nothing":     {[]string{"extract", base, "config"}, exitFailure, "no Ignition config is embedded"},
+		"extract all of none": {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure, "no Ignition config is embedded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := landfall(t, append([]string{"iso"}, c.arguments...)...)
+			require.Equal(t, c.code, got.code, got.errOut)
+			require.Contains(t, got.errOut, c.says)
+			require.Empty(t, got.out)
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
+
+func TestAHostileISOIsNotExtractedOutOfTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "files")))
+	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	network := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(network, "eth0.nmconnection"), nil, 0o600))
+	out := filepath.Join(t.TempDir(), "image.iso")
+	requireDone(t, landfall(t, "iso", "build", "--base", base, "--ignition", config, "--network", network, "-o", out))
+	got := landfall(t, "iso", "extract", out, dir)
+	require.Equal(t, exitFailure, got.code)
+	require.Contains(t, got.errOut, "escapes")
+}
+
+func TestDiffSaysInWhatTwoISOsDifferAndKeepsSecrets(t *testing.T) {
+	base, dir := liveISO(t), t.TempDir()
+	build := func(name, config string, more ...string) string {
+		path := filepath.Join(dir, name)
+		requireDone(t, landfall(t, append([]string{"iso", "build", "--base", base, "--ignition", fileOf(t, "config.ign", config), "-o", path}, more...)...))
+		return path
+	}
+	a := build("a.iso", ignitionConfig)
+	same := landfall(t, "iso", "diff", a, a)
+	require.Equal(t, result{}, same)
+	b := build("b.iso", strings.NewReplacer("hello", "secret", "420", "384").Replace(ignitionConfig), "--karg", "console=ttyS0")
+	got := landfall(t, "iso", "diff", a, b)
+	require.Equal(t, exitFailure, got.code)
+	require.Empty(t, got.errOut)
+	require.Contains(t, got.out, "kernel arguments\n  + console: =ttyS0\n")
+	require.Contains(t, got.out, "  ~ storage.files[/etc/motd].mode: 420 -> 384\n")
+	require.Contains(t, got.out, "storage.files[/etc/motd].contents.source: 11 bytes, sha256 ")
+	require.NotContains(t, got.out, "secret")
+
+	var differences []difference
+	got = landfall(t, "iso", "diff", "--json", base, liveISOOf(t, skeleton.ISO{Architecture: "aarch64"}))
+	require.Equal(t, exitFailure, got.code)
+	require.NoError(t, json.Unmarshal([]byte(got.out), &differences))
+	require.Contains(t, differences, difference{"volume", "volume id", "rhcos-418.94.202511191518-0", "rhcos-9.6.20250523-0"})
+	require.Contains(t, differences, difference{"volume", "architecture", isogen.X86_64, isogen.AArch64})
+}
+
+func TestTheListOfAnApplianceThatIsNotThereSaysSo(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, command := range [][]string{{"list"}, {"verify"}, {"remove", "a"}, {"import", liveISO(t)}, {"import", "--release", "4.20.8"}} {
+		got := landfall(t, append(append([]string{"iso"}, command...), "--url", gone.URL)...)
+		require.Equal(t, exitFailure, got.code)
+		require.Contains(t, got.errOut, "no appliance listens at "+gone.URL)
+	}
+}

@@ -1,0 +1,184 @@
+package command
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall/ignition"
+	"landfall/isogen"
+)
+
+// isoBuild is what landfall iso build is told.
+type isoBuild struct {
+	base, ignition, network, out, rootfsURL string
+	append, remove, replace                 []string
+	minimal, makeTable                      bool
+}
+
+func newISOBuild() *cobra.Command {
+	o := &isoBuild{}
+	cmd := &cobra.Command{
+		Use:   "build --base FILE --ignition FILE -o FILE|-",
+		Short: "Make an image out of a live ISO and an Ignition config",
+		Long: "Make an image out of a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe (-o -).\n" +
+			"The same input gives the same bytes. When the image is not written to a pipe, its SHA-256 is written as sha256sum does.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.base == "" || o.ignition == "" || o.out == "" {
+				return usage("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) are all needed")
+			}
+			if o.minimal != (o.rootfsURL != "") {
+				return usage("--minimal and --rootfs-url go together: a minimal image fetches its root file system from there")
+			}
+			return o.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.base, "base", "", "live ISO to begin with; it stays as it is")
+	flags.StringVar(&o.ignition, "ignition", "", "Ignition config to put in; - is standard input")
+	flags.StringVar(&o.network, "network", "", "directory of NetworkManager keyfiles (*.nmconnection) to put in")
+	flags.StringArrayVar(&o.append, "karg", nil, "kernel argument to append; may be given several times")
+	flags.StringArrayVar(&o.remove, "karg-delete", nil, "kernel argument to delete")
+	flags.StringArrayVar(&o.replace, "karg-replace", nil, "kernel argument to replace: KEY=OLD=NEW")
+	flags.BoolVar(&o.minimal, "minimal", false, "make the minimal image, without the root file system")
+	flags.StringVar(&o.rootfsURL, "rootfs-url", "", "with --minimal: URL that the root file system is fetched from")
+	flags.BoolVar(&o.makeTable, "make-table", false, "with --minimal: make the table that it needs, beside the live ISO, where that has none")
+	flags.StringVarP(&o.out, "output", "o", "", "file or disk to write; - is standard output")
+	return cmd
+}
+
+func (o *isoBuild) run(cmd *cobra.Command) (err error) {
+	payload, err := o.payload(cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if err := o.refuseBaseAsOutput(); err != nil {
+		return err
+	}
+	base, err := isogen.Open(o.base)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, base.Close()) }()
+	image, err := o.image(cmd, base, payload)
+	if err != nil {
+		return err
+	}
+	return writeImage(cmd, image, o.out)
+}
+
+// refuseBaseAsOutput keeps a person from overwriting what the image is made from while it is read.
+func (o *isoBuild) refuseBaseAsOutput() error {
+	base, err := os.Stat(o.base)
+	if err != nil {
+		return fmt.Errorf("open the live ISO: %w", err)
+	}
+	if out, err := os.Stat(o.out); err == nil && os.SameFile(base, out) {
+		return usage("-o names the live ISO that the image is made from; name another file")
+	}
+	return nil
+}
+
+func (o *isoBuild) image(cmd *cobra.Command, base *isogen.Base, payload isogen.Payload) (*isogen.Image, error) {
+	arguments := o.arguments()
+	if !o.minimal {
+		return base.Full(payload, arguments...)
+	}
+	if o.makeTable {
+		if err := base.MakeTable(cmd.Context()); err != nil {
+			return nil, err
+		}
+	}
+	image, err := base.Minimal(payload, o.rootfsURL, arguments...)
+	if none := new(isogen.NoMinimalError); errors.As(err, &none) && !o.makeTable {
+		return nil, fmt.Errorf("%w; or try --make-table", err)
+	}
+	return image, err
+}
+
+func (o *isoBuild) arguments() []isogen.KernelArgument {
+	var arguments []isogen.KernelArgument
+	for operation, values := range map[isogen.Operation][]string{isogen.Append: o.append, isogen.Delete: o.remove, isogen.Replace: o.replace} {
+		for _, value := range values {
+			arguments = append(arguments, isogen.KernelArgument{Operation: operation, Value: value})
+		}
+	}
+	return arguments
+}
+
+// payload reads what goes into the image.
+func (o *isoBuild) payload(stdin io.Reader) (isogen.Payload, error) {
+	var payload isogen.Payload
+	var err error
+	if o.ignition == "-" {
+		payload.Ignition, err = io.ReadAll(io.LimitReader(stdin, isogen.MaxPayload+1))
+	} else {
+		payload.Ignition, err = os.ReadFile(o.ignition)
+	}
+	if err != nil {
+		return payload, fmt.Errorf("read the Ignition config: %w", err)
+	}
+	if err := ignition.Validate(payload.Ignition); err != nil {
+		return payload, fmt.Errorf("%s can't be used: %w", o.ignition, err)
+	}
+	payload.Files, err = o.keyfiles()
+	return payload, err
+}
+
+// keyfilesDir is where the live system's initial RAM file system takes network configurations from
+// (coreos-installer's --network-keyfile).
+const keyfilesDir = "etc/coreos-firstboot-network/"
+
+func (o *isoBuild) keyfiles() ([]isogen.File, error) {
+	if o.network == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(o.network)
+	if err != nil {
+		return nil, fmt.Errorf("read the directory of keyfiles: %w", err)
+	}
+	var files []isogen.File
+	for _, entry := range entries {
+		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".nmconnection") {
+			return nil, fmt.Errorf("%s is no NetworkManager keyfile; leave only files *.nmconnection there", filepath.Join(o.network, entry.Name()))
+		}
+		data, err := os.ReadFile(filepath.Join(o.network, entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read a keyfile: %w", err)
+		}
+		files = append(files, isogen.File{Path: keyfilesDir + entry.Name(), Mode: 0o600, Data: data})
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s holds no NetworkManager keyfiles (*.nmconnection)", o.network)
+	}
+	return files, nil
+}
+
+// writeImage writes an image to what -o names and says its digest.
+func writeImage(cmd *cobra.Command, image *isogen.Image, name string) error {
+	out, finish, err := output(name, cmd.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	bar := newMeter(cmd.ErrOrStderr(), image.Size(), "writing")
+	sum := sha256.New()
+	reader := image.NewReader()
+	_, err = io.CopyBuffer(io.MultiWriter(out, sum, bar), &contextReader{cmd.Context(), reader}, make([]byte, 1<<20))
+	bar.end()
+	if err = finish(errors.Join(err, reader.Close())); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if name == "-" {
+		return nil
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), name)
+	return err
+}

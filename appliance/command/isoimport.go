@@ -1,0 +1,291 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/osimage"
+)
+
+// pieceBytes is how much is sent in one request, and so what is sent again when a connection breaks.
+const pieceBytes = 16 << 20
+
+// sendTries is how often a piece is sent before the command gives up; what the appliance has is kept.
+const sendTries = 6
+
+// isoImport is what landfall iso import is told.
+type isoImport struct {
+	appliance       client
+	announced       osimage.Announcement
+	release, secret string
+	noWait, asJSON  bool
+	errOut          io.Writer
+	retryAfter      time.Duration // the first wait; doubles
+}
+
+func newISOImport() *cobra.Command {
+	o := &isoImport{retryAfter: time.Second}
+	cmd := &cobra.Command{
+		Use:   "import FILE|-|URL | --release VERSION",
+		Short: "Give a running appliance a live ISO",
+		Long: "Give a running appliance a live ISO: a file, standard input (-), a URL that the appliance fetches it from, or the one in\n" +
+			"a release payload of its mirror. An import that was interrupted goes on when the same file is imported again.\n" +
+			"Version and architecture are read from the image; what is stated and contradicts it is refused.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			o.errOut = cmd.ErrOrStderr()
+			if (len(arguments) == 1) == (o.release != "") {
+				return usage("name a file, - for standard input, or a URL; or give --release")
+			}
+			image, err := o.run(cmd.Context(), arguments, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			if o.asJSON {
+				return writeJSON(cmd.OutOrStdout(), image)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: OpenShift %s, %s, %s, %s, sha256 %s\n", image.ID, image.Progress(),
+				orDash(image.OpenshiftVersion), orDash(image.CPUArchitecture), orDash(image.VolumeID), inMB(image.SizeBytes), orDash(image.SHA256))
+			return err
+		},
+	}
+	o.appliance.addFlag(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&o.announced.OpenshiftVersion, "openshift-version", "", "OpenShift version that the image is for, such as 4.20; needed from 4.19 on, whose images do not tell it")
+	flags.StringVar(&o.announced.CPUArchitecture, "arch", "", "architecture: x86_64, aarch64, ppc64le, s390x; default: as the image says, of a release x86_64")
+	flags.StringVar(&o.announced.SHA256, "sha256", "", "digest that the image must have")
+	flags.StringVar(&o.release, "release", "", "version or pull spec of a release whose payload the image is taken out of")
+	flags.StringVar(&o.secret, "pull-secret", "", "with --release: file with the pull secret for the mirror; default: the appliance's own")
+	flags.BoolVar(&o.noWait, "no-wait", false, "with a URL and --release: do not wait until the image is there")
+	flags.BoolVar(&o.asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (o *isoImport) run(ctx context.Context, arguments []string, stdin io.Reader) (*osimage.Image, error) {
+	switch {
+	case o.release != "":
+		return o.fetch(ctx, osimage.Request{Release: o.release})
+	case strings.HasPrefix(arguments[0], "http://") || strings.HasPrefix(arguments[0], "https://"):
+		return o.fetch(ctx, osimage.Request{URL: arguments[0]})
+	case arguments[0] == "-":
+		o.announced.Name = "standard input"
+		return o.upload(ctx, stdin, &osimage.Upload{})
+	}
+	return o.importFile(ctx, arguments[0])
+}
+
+// fetch has the appliance fetch an image.
+func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimage.Image, error) {
+	request.OpenshiftVersion, request.CPUArchitecture, request.SHA256 = o.announced.OpenshiftVersion, o.announced.CPUArchitecture, o.announced.SHA256
+	if o.secret != "" {
+		secret, err := os.ReadFile(o.secret)
+		if err != nil {
+			return nil, fmt.Errorf("read the pull secret: %w", err)
+		}
+		request.PullSecret = string(secret)
+	}
+	var image osimage.Image
+	if err := o.appliance.call(ctx, http.MethodPost, osImagesPath, request, &image); err != nil || o.noWait {
+		return &image, err
+	}
+	image, err := o.appliance.follow(ctx, image, "fetching "+image.Name, o.errOut, func(state osimage.State) bool {
+		return state != osimage.StateReady && state != osimage.StateBad
+	})
+	if err == nil && image.State == osimage.StateBad {
+		err = errors.New(image.Message) // it has been told, and need not stay in the list
+		err = errors.Join(err, o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil))
+	}
+	return &image, err
+}
+
+func (o *isoImport) importFile(ctx context.Context, path string) (_ *osimage.Image, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("import a live ISO: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, usage("%s is a directory; name the live ISO in it", path)
+	}
+	o.announced.Name = filepath.Base(path)
+	if info.Mode().IsRegular() {
+		o.announced.SizeBytes = info.Size()
+	}
+	begun, err := o.begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.upload(ctx, file, begun)
+}
+
+// begun finds an earlier import of the same file that was interrupted.
+func (o *isoImport) begun(ctx context.Context) (*osimage.Upload, error) {
+	images, err := o.appliance.osImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, image := range images {
+		if image.Source == osimage.SourceImport && image.State == osimage.StateWaiting && image.Name == o.announced.Name && image.TotalBytes == o.announced.SizeBytes && image.TotalBytes > 0 {
+			return o.ask(ctx, image.ID)
+		}
+	}
+	return &osimage.Upload{}, nil
+}
+
+func (o *isoImport) ask(ctx context.Context, id string) (*osimage.Upload, error) {
+	up := new(osimage.Upload)
+	return up, o.appliance.call(ctx, http.MethodGet, uploadPath(id), nil, up)
+}
+
+func uploadPath(id string) string { return osImagesPath + "/uploads/" + url.PathEscape(id) }
+
+// upload sends what in gives. The digest is computed on the way, so that what the appliance got is known to be the same.
+func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload) (*osimage.Image, error) {
+	if up.ID == "" {
+		if err := o.appliance.call(ctx, http.MethodPost, osImagesPath+"/uploads", o.announced, up); err != nil {
+			return nil, err
+		}
+	}
+	bar := newMeter(o.errOut, o.announced.SizeBytes, "importing "+o.announced.Name)
+	defer bar.end()
+	sum := sha256.New()
+	if up.Offset > 0 {
+		fmt.Fprintf(o.errOut, "landfall: going on with an import that was interrupted after %s\n", inMB(up.Offset))
+		if _, err := io.CopyN(io.MultiWriter(sum, bar), in, up.Offset); err != nil {
+			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
+		}
+	}
+	image, err := o.sendAll(ctx, bufio.NewReaderSize(io.TeeReader(in, sum), 64<<10), up, bar)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("the import was interrupted; import the same file again to go on, or give it up by landfall iso remove %s", up.ID)
+		}
+		return nil, err
+	}
+	return image, o.same(ctx, image, sum)
+}
+
+// same compares digests. They differ when an interrupted import was gone on with another file of the same name and size.
+func (o *isoImport) same(ctx context.Context, image *osimage.Image, sum hash.Hash) error {
+	if got := hex.EncodeToString(sum.Sum(nil)); got != image.SHA256 {
+		err := o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil)
+		return errors.Join(fmt.Errorf("the appliance got sha256 %s, the file has %s: it is not the file that the interrupted import began with; import it again", image.SHA256, got), err)
+	}
+	return nil
+}
+
+// sendAll sends piece after piece. The last one tells the size of the whole, if that was not known before.
+func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload, bar *meter) (*osimage.Image, error) {
+	piece, offset := make([]byte, pieceBytes), up.Offset
+	for {
+		n, err := io.ReadFull(in, piece)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
+		}
+		_, err = in.Peek(1)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
+		}
+		total := int64(0)
+		if last := err != nil; last {
+			total = offset + int64(n)
+			if total == 0 {
+				return nil, errors.Join(fmt.Errorf("%s is empty; give a live ISO", o.announced.Name), o.appliance.call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
+			}
+		}
+		image, err := o.sendPiece(ctx, up.ID, offset, total, piece[:n], bar)
+		if err != nil || image != nil {
+			return image, err
+		}
+		if offset += int64(n); total > 0 {
+			return nil, fmt.Errorf("%s has %d bytes now, it had %d when the import began; import it again", o.announced.Name, total, o.announced.SizeBytes)
+		}
+	}
+}
+
+// sendPiece sends bytes, again where the connection breaks.
+func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte, bar *meter) (*osimage.Image, error) {
+	start, wait := offset, o.retryAfter
+	for try := 1; ; try++ {
+		image, err := o.send(ctx, id, offset, total, piece[offset-start:])
+		if err == nil {
+			bar.set(start+int64(len(piece)), o.announced.SizeBytes)
+			return image, nil
+		}
+		broken := new(brokenError)
+		if !errors.As(err, &broken) || try == sendTries || ctx.Err() != nil {
+			return nil, err
+		}
+		fmt.Fprintf(o.errOut, "landfall: %s; trying again in %s\n", sentence(err), wait)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
+		wait *= 2
+		if up, err := o.ask(ctx, id); err == nil && up.Offset >= start && up.Offset <= start+int64(len(piece)) {
+			offset = up.Offset
+		}
+	}
+}
+
+// brokenError is a request that may succeed when it is made again.
+type brokenError struct{ error }
+
+func (e *brokenError) Unwrap() error { return e.error }
+
+func (o *isoImport) send(ctx context.Context, id string, offset, total int64, piece []byte) (*osimage.Image, error) {
+	c := &o.appliance
+	path := uploadPath(id)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, strings.TrimRight(c.url, "/")+path, bytes.NewReader(piece))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/offset+octet-stream")
+	request.Header.Set("Upload-Offset", strconv.FormatInt(offset, 10))
+	if total > 0 && o.announced.SizeBytes == 0 {
+		request.Header.Set("Upload-Length", strconv.FormatInt(total, 10))
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, &brokenError{c.unreachable(err)}
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, &brokenError{fmt.Errorf("read the answer of %s: %w", c.url, err)}
+	}
+	switch {
+	case response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusConflict && response.Header.Get("Upload-Offset") != "":
+		return nil, &brokenError{refusal(http.MethodPatch, path, response.Status, answer)}
+	case response.StatusCode >= http.StatusBadRequest:
+		return nil, refusal(http.MethodPatch, path, response.Status, answer)
+	case response.StatusCode != http.StatusOK:
+		return nil, nil
+	}
+	image := new(osimage.Image)
+	if err := json.Unmarshal(answer, image); err != nil {
+		return nil, fmt.Errorf("the answer is not what the API says: %w; is there another service at this URL?", err)
+	}
+	return image, nil
+}
