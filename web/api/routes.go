@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -46,7 +47,28 @@ func Register(router *echo.Echo, handlers Handlers) error {
 		}
 		router.Add(operation.Method, BasePath+operation.Path, handler)
 	}
+	refuseOtherMethods(router)
 	return nil
+}
+
+// refuseOtherMethods answers 405 on the API's paths for the methods that they do not have. The router would do so by itself,
+// but for the page shell, which answers GET everywhere.
+func refuseOtherMethods(router *echo.Echo) {
+	allowed := make(map[string][]string)
+	for _, operation := range operations {
+		allowed[operation.Path] = append(allowed[operation.Path], operation.Method)
+	}
+	for path, methods := range allowed {
+		slices.Sort(methods)
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			if !slices.Contains(methods, method) {
+				router.Add(method, BasePath+path, func(c echo.Context) error {
+					c.Response().Header().Set(echo.HeaderAllow, strings.Join(methods, ", "))
+					return problem.New(http.StatusMethodNotAllowed, "%s is not possible on %s; there is %s", method, c.Request().URL.Path, strings.Join(methods, ", "))
+				})
+			}
+		}
+	}
 }
 
 func missing(operation Operation) echo.HandlerFunc {
