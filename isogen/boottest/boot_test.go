@@ -1,7 +1,7 @@
 //go:build boot
 
-// Package boottest boots images in an emulator: the last word on whether what isogen embeds reaches the machine. It
-// needs an emulator, boot loaders and a kernel, hence the build tag: .ci/install-emulator installs them, and
+// Package boottest boots images in an emulator: the last word on whether what isogen makes of a live ISO reaches the
+// machine. It needs an emulator, boot loaders and a kernel, hence the build tag: .ci/install-emulator installs them, and
 // `make test` runs `go test -tags boot` here.
 package boottest
 
@@ -11,10 +11,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,62 +27,103 @@ import (
 	"landfall/isogen"
 )
 
-// bootLimit is how long a machine may take; without hardware acceleration, two to ten seconds are usual.
+// bootLimit is how long a machine may take; without hardware acceleration, three to ten seconds are usual.
 const bootLimit = 3 * time.Minute
 
-// machine is a kind of machine to boot an image in.
-type machine struct {
-	uefi bool
-	usb  bool // the image is a USB disk, not a CD
-}
+var keyfile = isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600, Data: []byte("[connection]\nid=eth0\n")}
 
-func (m machine) firmware() string {
-	if m.uefi {
-		return "uefi"
-	}
-	return "bios"
-}
-
-func (m machine) String() string {
-	if m.usb {
-		return m.firmware() + " from a USB disk"
-	}
-	return m.firmware() + " from a CD"
-}
-
-func TestTheEmbeddedConfigReachesTheMachine(t *testing.T) {
-	base, err := isogen.Open(buildLiveISO(t))
+// TestImagesBoot boots every kind of image in every way. The machine says which files Ignition would find, and the
+// SHA-256 of the root file system where it had to fetch that.
+func TestImagesBoot(t *testing.T) {
+	rootfs := noise(2<<20, 3)
+	base, err := isogen.Open(buildLiveISO(t, rootfs))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, base.Close()) })
 	require.Equal(t, volumeID, base.VolumeID())
 	require.NoError(t, base.Require(isogen.X86_64))
+	require.Equal(t, []string{"BIOS CD", "UEFI CD", "BIOS USB", "UEFI USB"}, base.Info().Boots)
+	require.NoError(t, base.MakeTable(t.Context()))
 
-	config := discoveryConfig()
-	keyfile := isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600, Data: []byte("[connection]\nid=eth0\n")}
-	image, err := base.Full(isogen.Payload{Ignition: config, Files: []isogen.File{keyfile}})
-	require.NoError(t, err)
-	iso := save(t, image)
+	site := newSite(t, base)
+	small := isogen.Payload{Ignition: discoveryConfig(40_000), Files: []isogen.File{keyfile}}
+	large := isogen.Payload{Ignition: discoveryConfig(3_000_000), Files: []isogen.File{keyfile}}
+	extra := isogen.KernelArgument{Operation: isogen.Append, Value: "extra=1"}
 
-	for _, m := range []machine{{}, {usb: true}, {uefi: true}, {uefi: true, usb: true}} {
-		t.Run(m.String(), func(t *testing.T) {
-			console := m.boot(t, iso)
-			require.Contains(t, console, "LIVE-SYSTEM-DONE")
-			require.Contains(t, console, "FIRMWARE "+m.firmware())
-			require.Contains(t, console, "FILE 600 "+sum(config)+" /config.ign")
-			require.Contains(t, console, "FILE 600 "+sum(keyfile.Data)+" /"+keyfile.Path)
-		})
+	full := must(base.Full(small, extra))(t)
+	relocated := must(base.Full(large, extra))(t)
+	require.Greater(t, relocated.Size(), full.Size()+3_000_000, "the config is at the image's end")
+	minimal := must(base.Minimal(small, site.url+"/rootfs?arch=x86_64&version=4.18", extra))(t)
+	require.Less(t, minimal.Size(), base.Size()-int64(len(rootfs))+1)
+	for _, image := range []struct {
+		name    string
+		image   *isogen.Image
+		payload isogen.Payload
+	}{{"full", full, small}, {"full with a config of 3 MB", relocated, large}, {"minimal", minimal, small}} {
+		iso := save(t, image.image)
+		for _, m := range []machine{{}, {usb: true}, {uefi: true}, {uefi: true, usb: true}} {
+			t.Run(image.name+" "+m.String(), func(t *testing.T) {
+				t.Parallel()
+				m.medium, m.network = iso, image.image == minimal
+				console := m.boot(t)
+				requireFound(t, console, image.payload)
+				require.Contains(t, console, "FIRMWARE "+m.firmware())
+				require.Regexp(t, `ARGUMENTS .* extra=1`, console)
+				if m.network {
+					require.NotContains(t, console, "coreos.liveiso")
+					require.Contains(t, console, "ROOTFS "+sum(rootfs))
+				}
+			})
+		}
+	}
+
+	t.Run("from the network by iPXE", func(t *testing.T) {
+		t.Parallel()
+		site.serve(t, "/kernel", must(base.Kernel())(t))
+		site.serve(t, "/initrd", must(base.Initrd(large))(t))
+		site.script(t, "/ipxe", isogen.NetworkBoot{KernelURL: site.url + "/kernel", InitrdURL: site.url + "/initrd",
+			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{extra}})
+		console := machine{network: true, bootFile: site.url + "/ipxe"}.boot(t)
+		requireFound(t, console, large)
+		require.Regexp(t, `ARGUMENTS .*initrd=initrd .* extra=1`, console)
+		require.Contains(t, console, "ROOTFS "+sum(rootfs))
+	})
+
+	t.Run("with a config image in a second drive", func(t *testing.T) {
+		t.Parallel()
+		console := machine{medium: save(t, must(base.AwaitConfigImage())(t)), second: save(t, must(isogen.ConfigImage(large))(t))}.boot(t)
+		requireFound(t, console, large)
+		require.Contains(t, console, "Took the configuration over from the config image.")
+	})
+}
+
+func requireFound(t *testing.T, console string, p isogen.Payload) {
+	t.Helper()
+	require.Contains(t, console, "LIVE-SYSTEM-DONE")
+	require.Contains(t, console, "FILE 600 "+sum(p.Ignition)+" /config.ign")
+	require.Contains(t, console, "FILE 600 "+sum(keyfile.Data)+" /"+keyfile.Path)
+}
+
+func must(image *isogen.Image, err error) func(*testing.T) *isogen.Image {
+	return func(t *testing.T) *isogen.Image {
+		t.Helper()
+		require.NoError(t, err)
+		return image
 	}
 }
 
-// discoveryConfig is as large as discovery configs are, and half of it does not compress.
-func discoveryConfig() []byte {
-	random := rand.New(rand.NewPCG(1, 2))
-	noise := make([]byte, 40_000)
-	for i := range noise {
-		noise[i] = byte(random.Uint32())
-	}
+// discoveryConfig has the given number of bytes that do not compress, and as many that do.
+func discoveryConfig(size int) []byte {
 	return fmt.Appendf(nil, `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/noise","contents":{"source":"data:,%s"}},{"path":"/etc/text","contents":{"source":"data:,%s"}}]}}`,
-		hex.EncodeToString(noise), bytes.Repeat([]byte("discovery%20"), 4000))
+		hex.EncodeToString(noise(size, 1)), bytes.Repeat([]byte("discovery%20"), size/12))
+}
+
+func noise(size int, seed uint64) []byte {
+	random := rand.New(rand.NewPCG(seed, 2))
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return b
 }
 
 func sum(b []byte) string {
@@ -99,29 +144,110 @@ func save(t *testing.T, image *isogen.Image) string {
 	return path
 }
 
-// boot runs the machine until it turns itself off and returns what it wrote to its serial console.
-func (m machine) boot(t *testing.T, iso string) string {
+// site is the web server that machines load from.
+type site struct {
+	url string // as machines see it
+	mux *http.ServeMux
+}
+
+func newSite(t *testing.T, base *isogen.Base) *site {
 	t.Helper()
-	dir := t.TempDir()
-	console := filepath.Join(dir, "console")
+	s := &site{mux: http.NewServeMux()}
+	server := httptest.NewServer(s.mux)
+	t.Cleanup(server.Close)
+	// The emulator's network shows the host's own addresses as 10.0.2.2.
+	s.url = strings.Replace(server.URL, "127.0.0.1", "10.0.2.2", 1)
+	s.serve(t, "/rootfs", must(base.Rootfs())(t))
+	return s
+}
+
+func (s *site) serve(t *testing.T, path string, image *isogen.Image) {
+	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		reader := image.NewReader()
+		http.ServeContent(w, r, path, time.Time{}, reader)
+		if err := reader.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *site) script(t *testing.T, path string, n isogen.NetworkBoot) {
+	t.Helper()
+	script, err := isogen.IPXEScript(n)
+	require.NoError(t, err)
+	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := io.WriteString(w, script); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// machine is a kind of machine and what it boots from.
+type machine struct {
+	uefi     bool
+	usb      bool   // the medium is a USB disk, not a CD
+	medium   string // path of an image
+	second   string // path of an image in a second drive
+	network  bool
+	bootFile string // what the DHCP server has the network card's iPXE boot
+}
+
+func (m machine) firmware() string {
+	if m.uefi {
+		return "uefi"
+	}
+	return "bios"
+}
+
+func (m machine) String() string {
+	if m.usb {
+		return "by " + m.firmware() + " from a USB disk"
+	}
+	return "by " + m.firmware() + " from a CD"
+}
+
+// arguments are the emulator's.
+func (m machine) arguments(t *testing.T, dir, console string) []string {
+	t.Helper()
 	// Emulated in software: nested virtualisation often cannot run firmware.
 	args := []string{"-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1", "-display", "none", "-monitor", "none",
-		"-no-reboot", "-nic", "none", "-serial", "file:" + console}
+		"-no-reboot", "-serial", "file:" + console}
 	if m.uefi {
 		const firmware = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 		variables := filepath.Join(dir, "variables.fd")
 		require.NoError(t, os.WriteFile(variables, read(t, "/usr/share/OVMF/OVMF_VARS_4M.fd"), 0o600))
 		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+firmware, "-drive", "if=pflash,format=raw,file="+variables)
 	}
-	medium := "if=none,id=medium,format=raw,readonly=on,file=" + iso
-	if m.usb {
-		args = append(args, "-device", "qemu-xhci", "-drive", medium, "-device", "usb-storage,drive=medium,bootindex=0")
-	} else {
-		args = append(args, "-device", "virtio-scsi-pci", "-drive", medium+",media=cdrom", "-device", "scsi-cd,drive=medium,bootindex=0")
+	switch {
+	case m.bootFile != "":
+		args = append(args, "-netdev", "user,id=net,bootfile="+m.bootFile, "-device", "virtio-net-pci,netdev=net,bootindex=0")
+	case m.network:
+		args = append(args, "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=")
+	default:
+		args = append(args, "-nic", "none")
 	}
+	const image = "if=none,format=raw,readonly=on"
+	switch {
+	case m.usb:
+		args = append(args, "-device", "qemu-xhci", "-drive", image+",id=medium,file="+m.medium, "-device", "usb-storage,drive=medium,bootindex=0")
+	case m.medium != "":
+		args = append(args, "-device", "virtio-scsi-pci", "-drive", image+",media=cdrom,id=medium,file="+m.medium, "-device", "scsi-cd,drive=medium,bootindex=0")
+	}
+	if m.second != "" {
+		args = append(args, "-drive", image+",media=cdrom,id=second,file="+m.second, "-device", "scsi-cd,drive=second")
+	}
+	return args
+}
+
+// boot runs the machine until it turns itself off and returns what it wrote to its serial console.
+func (m machine) boot(t *testing.T) string {
+	t.Helper()
 	const emulator = "qemu-system-x86_64"
 	_, err := exec.LookPath(emulator)
 	require.NoError(t, err, howToInstall)
+	dir := t.TempDir()
+	console := filepath.Join(dir, "console")
+	args := m.arguments(t, dir, console)
 
 	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
 	defer cancel()

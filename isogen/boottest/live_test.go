@@ -5,6 +5,7 @@ package boottest
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,16 +25,36 @@ const (
 	busybox     = "/bin/busybox"
 )
 
-const kernelArguments = "coreos.liveiso=" + volumeID + " ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1"
+const liveArguments = "coreos.liveiso=" + volumeID + " ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1"
 
-const grubConfig = `set timeout=0
+// The boot loaders' configurations, before and behind their areas for kernel arguments.
+const (
+	grubHead = `set timeout=0
 serial --unit=0 --speed=115200
 terminal_output console serial
 menuentry 'CoreOS-shaped (Live)' {
-	linux /images/pxeboot/vmlinuz ` + kernelArguments + `
-	initrd /images/pxeboot/initrd.img /images/ignition.img
+	linux /images/pxeboot/vmlinuz `
+	grubTail = `	initrd /images/pxeboot/initrd.img /images/ignition.img
 }
 `
+	isolinuxHead = `serial 0 115200
+default linux
+prompt 0
+timeout 1
+label linux
+  kernel /images/pxeboot/vmlinuz
+  append initrd=/images/pxeboot/initrd.img,/images/ignition.img `
+	isolinuxTail = "\nmenu separator\n"
+)
+
+// argumentArea is the size of an area for kernel arguments, as in images of today.
+const argumentArea = 1139
+
+// withArea puts an area for kernel arguments between the parts of a configuration.
+func withArea(head, tail string) []byte {
+	area := liveArguments + "\n" + strings.Repeat("#", argumentArea-len(liveArguments)-1)
+	return []byte(head + area + "# COREOS_KARG_EMBED_AREA\n" + tail)
+}
 
 // grubStart is built into the EFI program: it looks for the disc and goes on with the configuration there.
 const grubStart = `search --no-floppy --set=root --file /EFI/redhat/grub.cfg
@@ -43,16 +64,9 @@ configfile /EFI/redhat/grub.cfg
 
 const grubModules = "iso9660 fat part_gpt part_msdos search search_fs_file linux normal configfile echo test gzio serial terminal"
 
-const isolinuxConfig = `serial 0 115200
-default linux
-prompt 0
-timeout 1
-label linux
-  kernel /images/pxeboot/vmlinuz
-  append initrd=/images/pxeboot/initrd.img,/images/ignition.img ` + kernelArguments + `
-`
-
-// initScript is all that the live system does: it says which files Ignition would find, and turns the machine off.
+// initScript is what stands in for the live system's own programs. It takes the configuration over from a config image
+// if it was told to, as systemd and udev would have it do, fetches the root file system if that is not on the disc, says
+// which files Ignition would find, and turns the machine off.
 const initScript = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -63,6 +77,32 @@ exec > /dev/ttyS0 2>&1
 dmesg -n 1
 echo
 [ -d /sys/firmware/efi ] && echo "FIRMWARE uefi" || echo "FIRMWARE bios"
+echo "ARGUMENTS $(cat /proc/cmdline)"
+url=$(tr ' ' '\n' < /proc/cmdline | sed -n 's/^coreos.live.rootfs_url=//p' | tr -d '"')
+unit=/etc/systemd/system/landfall-config-image.service
+
+if [ -n "$url" ] || [ -f "$unit" ]; then
+    modules=$(echo /lib/modules/*.ko)
+    for round in 1 2 3 4 5; do # dependencies differ between kernels
+        left=
+        for m in $modules; do insmod "$m" 2>/dev/null || left="$left $m"; done
+        modules=$left
+    done
+fi
+if [ -f "$unit" ]; then
+    mkdir -p /run /dev/disk/by-label
+    for drive in /dev/sr*; do
+        label=$(dd if="$drive" bs=8 skip=4101 count=4 2>/dev/null)
+        ln -s "$drive" "/dev/disk/by-label/${label%% *}"
+    done
+    "$(sed -n 's/^ExecStart=//p' "$unit")"
+fi
+if [ -n "$url" ]; then
+    until card=$(ls /sys/class/net | grep -v lo); do usleep 50000; done
+    ip link set "$card" up
+    udhcpc -q -n -t 20 -T 1 -i "$card" -s /bin/lease > /dev/null || echo "NO LEASE"
+    echo "ROOTFS $(wget -q -O - "$url" | sha256sum | cut -d' ' -f1)"
+fi
 find /config.ign /etc -type f | while read -r f; do
     echo "FILE $(stat -c %a "$f") $(sha256sum < "$f" | cut -d' ' -f1) $f"
 done
@@ -70,9 +110,17 @@ echo LIVE-SYSTEM-DONE
 poweroff -f
 `
 
+// leaseScript is told by udhcpc what the network's address is.
+const leaseScript = `#!/bin/busybox sh
+[ "$1" = bound ] || exit 0
+ip addr add "$ip/$mask" dev "$interface"
+[ -z "$router" ] || ip route add default via "$router"
+`
+
 // buildLiveISO makes an ISO as CoreOS Assembler does: isolinux for BIOS, GRUB for UEFI, both bootable from a disk too,
-// and an empty embed area that both boot loaders hand to the kernel as a second initrd.
-func buildLiveISO(t *testing.T) string {
+// areas for kernel arguments, and an empty embed area that both boot loaders hand to the kernel as a second initrd. It
+// has no table for its minimal ISO.
+func buildLiveISO(t *testing.T, rootfs []byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	tree := filepath.Join(dir, "tree")
@@ -81,15 +129,17 @@ func buildLiveISO(t *testing.T) string {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, content, 0o644))
 	}
-	put("images/pxeboot/vmlinuz", read(t, kernelPath(t)))
+	put("images/pxeboot/vmlinuz", read(t, filepath.Join(kernelDir(t), "vmlinuz")))
 	put("images/pxeboot/initrd.img", initramfs(t))
-	put("images/pxeboot/rootfs.img", make([]byte, 1<<20))
+	put("images/pxeboot/rootfs.img", rootfs)
 	put("images/ignition.img", make([]byte, 256<<10))
 	put("coreos/igninfo.json", []byte(`{"file": "images/ignition.img"}`))
+	put("coreos/kargs.json", kernelArgumentAreas(t))
+	put("coreos/miniso.dat", make([]byte, 16<<10))
 	put("isolinux/isolinux.bin", read(t, isolinuxDir+"/isolinux.bin"))
 	put("isolinux/ldlinux.c32", read(t, syslinuxDir+"/ldlinux.c32"))
-	put("isolinux/isolinux.cfg", []byte(isolinuxConfig))
-	put("EFI/redhat/grub.cfg", []byte(grubConfig))
+	put("isolinux/isolinux.cfg", withArea(isolinuxHead, isolinuxTail))
+	put("EFI/redhat/grub.cfg", withArea(grubHead, grubTail))
 	put("images/efiboot.img", efiPartition(t, dir))
 
 	iso := filepath.Join(dir, "live.iso")
@@ -100,7 +150,18 @@ func buildLiveISO(t *testing.T) string {
 	return iso
 }
 
-// initramfs is one static program and the script.
+// kernelArgumentAreas is coreos/kargs.json.
+func kernelArgumentAreas(t *testing.T) []byte {
+	t.Helper()
+	b, err := json.Marshal(map[string]any{"default": liveArguments, "size": argumentArea, "files": []map[string]any{
+		{"path": "EFI/redhat/grub.cfg", "offset": len(grubHead), "end": "\n", "pad": "#"},
+		{"path": "isolinux/isolinux.cfg", "offset": len(isolinuxHead), "end": "\n", "pad": "#"},
+	}})
+	require.NoError(t, err)
+	return b
+}
+
+// initramfs is one static program, the scripts and the kernel's modules.
 func initramfs(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -111,11 +172,19 @@ func initramfs(t *testing.T) []byte {
 		_, err := archive.Write(data)
 		require.NoError(t, err)
 	}
-	for _, dir := range []string{"bin", "dev", "etc", "proc", "sys"} {
+	for _, dir := range []string{"bin", "dev", "etc", "lib", "lib/modules", "proc", "sys"} {
 		add(dir, cpio.ModeDir|0o755, nil)
 	}
 	add("bin/busybox", cpio.ModeRegular|0o755, read(t, busybox))
+	add("bin/sh", cpio.ModeSymlink|0o777, []byte("busybox"))
+	add("bin/lease", cpio.ModeRegular|0o755, []byte(leaseScript))
 	add("init", cpio.ModeRegular|0o755, []byte(initScript))
+	modules, err := filepath.Glob(filepath.Join(kernelDir(t), "modules", "*.ko"))
+	require.NoError(t, err)
+	require.NotEmpty(t, modules, howToInstall)
+	for _, m := range modules {
+		add("lib/modules/"+filepath.Base(m), cpio.ModeRegular|0o644, read(t, m))
+	}
 	require.NoError(t, archive.Close())
 	require.NoError(t, z.Close())
 	return b.Bytes()
@@ -136,11 +205,11 @@ func efiPartition(t *testing.T, dir string) []byte {
 
 const howToInstall = "run .ci/install-emulator, as `make test` does, to install what the boot tests need"
 
-func kernelPath(t *testing.T) string {
+func kernelDir(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir() // XDG_CACHE_HOME or ~/.cache
 	require.NoError(t, err)
-	return filepath.Join(cache, "landfall", "boot", "vmlinuz")
+	return filepath.Join(cache, "landfall", "boot")
 }
 
 func read(t *testing.T, path string) []byte {
