@@ -1,0 +1,207 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
+	updated, err := d.Installer.V2UpdateCluster(d.Context(), &installer.V2UpdateClusterParams{ClusterID: cluster, ClusterUpdateParams: params})
+	if err != nil {
+		return nil, err
+	}
+	return updated.Payload, nil
+}
+
+func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
+	d := openDoor(t)
+	ctx := t.Context()
+	cluster, other := d.cluster(), d.cluster(func(params *models.ClusterCreateParams) { params.Name = swag.String("other") })
+	got := d.get(cluster)
+	require.Equal(t, []string{"site", "site.test", d.site.release.Version}, []string{got.Name, got.BaseDNSDomain, got.OpenshiftVersion})
+	require.Equal(t, models.ClusterKindCluster, *got.Kind)
+	require.Equal(t, "/api/assisted-install/v2/clusters/"+cluster.String(), *got.Href)
+	require.True(t, got.PullSecretSet)
+
+	list := func(params installer.V2ListClustersParams) []string {
+		listed, err := d.Installer.V2ListClusters(ctx, &params)
+		require.NoError(t, err)
+		names := []string{}
+		for _, cluster := range listed.Payload {
+			names = append(names, cluster.Name)
+		}
+		return names
+	}
+	require.ElementsMatch(t, []string{"site", "other"}, list(installer.V2ListClustersParams{}))
+	require.Len(t, list(installer.V2ListClustersParams{Owner: swag.String("admin")}), 2)
+	require.Empty(t, list(installer.V2ListClustersParams{Owner: swag.String("somebody")}))
+	someone := nobody()
+	require.Empty(t, list(installer.V2ListClustersParams{OpenshiftClusterID: &someone}))
+	require.Empty(t, list(installer.V2ListClustersParams{AmsSubscriptionIds: []string{someone.String()}}))
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters?openshift_cluster_id=me", nil), 422, "openshift_cluster_id in query")
+
+	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("west"), SSHPublicKey: swag.String("ssh-ed25519 AAAA me"), Tags: swag.String("a,b")})
+	require.NoError(t, err)
+	require.Equal(t, []string{"west", "site.test", "ssh-ed25519 AAAA me", "a,b"}, []string{updated.Name, updated.BaseDNSDomain, updated.SSHPublicKey, updated.Tags})
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("West")})
+	refused(t, err, 400)
+	_, err = d.update(nobody(), &models.V2ClusterUpdateParams{Name: swag.String("west")})
+	refused(t, err, 404)
+
+	_, err = d.Installer.V2DeregisterCluster(ctx, &installer.V2DeregisterClusterParams{ClusterID: other})
+	require.NoError(t, err)
+	_, err = d.Installer.V2DeregisterCluster(ctx, &installer.V2DeregisterClusterParams{ClusterID: other})
+	refused(t, err, 404)
+	require.Equal(t, []string{"west"}, list(installer.V2ListClustersParams{}))
+}
+
+// A field that a change leaves out, gives as null or gives as empty means three things: it stays, it stays, it is cleared.
+func TestAChangeOfAClusterTellsAbsentNullAndEmptyApart(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster(func(params *models.ClusterCreateParams) {
+		params.ControlPlaneCount, params.SSHPublicKey = nil, "ssh-ed25519 AAAA me"
+		params.AdditionalNtpSource, params.HTTPProxy = swag.String("10.0.0.1"), swag.String("http://proxy:3128")
+		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "10.0.0.4"}}, []*models.IngressVip{{IP: "10.0.0.5"}}
+	})
+	type fields struct {
+		SSHKey  string           `json:"ssh_public_key"`
+		NTP     string           `json:"additional_ntp_source"`
+		Proxy   string           `json:"http_proxy"`
+		APIVips []map[string]any `json:"api_vips"`
+	}
+	read := func() (f fields) {
+		ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String(), nil).read(t, http.StatusOK, &f)
+		return f
+	}
+	before := read()
+	for _, nothing := range []string{`{}`, `{"ssh_public_key": null, "additional_ntp_source": null, "http_proxy": null, "api_vips": null}`} {
+		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), nothing).status)
+		require.Equal(t, before, read(), nothing)
+	}
+	require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), `{"ssh_public_key": "", "additional_ntp_source": "", "http_proxy": "", "api_vips": [], "ingress_vips": []}`).status)
+	require.Equal(t, fields{APIVips: []map[string]any{}}, read())
+}
+
+func TestWhatOnlyTheServiceWritesIsNoFieldOfAChange(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster()
+	for _, field := range []string{"id", "status", "status_info", "href", "kind", "created_at", "hosts", "validations_info", "progress", "pull_secret_set", "openshift_cluster_id"} {
+		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), object{field: "x"}), 400, `"`+field+`", which this operation does not know`)
+	}
+}
+
+func TestTheBrowsersSettingsAreKeptWithACluster(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster()
+	get := func(cluster strfmt.UUID) (string, error) {
+		got, err := d.Installer.V2GetClusterUISettings(t.Context(), &installer.V2GetClusterUISettingsParams{ClusterID: cluster})
+		if err != nil {
+			return "", err
+		}
+		return got.Payload, nil
+	}
+	_, err := get(nobody())
+	refused(t, err, 404)
+	_, err = d.Installer.V2UpdateClusterUISettings(t.Context(), &installer.V2UpdateClusterUISettingsParams{ClusterID: nobody(), UISettings: "{}"})
+	refused(t, err, 404)
+	settings, err := get(cluster)
+	require.NoError(t, err)
+	require.Empty(t, settings)
+	put, err := d.Installer.V2UpdateClusterUISettings(t.Context(), &installer.V2UpdateClusterUISettingsParams{ClusterID: cluster, UISettings: `{"step": 3}`})
+	require.NoError(t, err)
+	require.Equal(t, `{"step": 3}`, put.Payload)
+	settings, err = get(cluster)
+	require.NoError(t, err)
+	require.Equal(t, `{"step": 3}`, settings)
+}
+
+func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
+	d := openDoor(t)
+	ctx := t.Context()
+	cluster := d.cluster()
+	cancel := func(id strfmt.UUID) (*models.Cluster, error) {
+		got, err := d.Installer.V2CancelInstallation(ctx, &installer.V2CancelInstallationParams{ClusterID: id})
+		if err != nil {
+			return nil, err
+		}
+		return got.Payload, nil
+	}
+	reset := func(id strfmt.UUID) (*models.Cluster, error) {
+		got, err := d.Installer.V2ResetCluster(ctx, &installer.V2ResetClusterParams{ClusterID: id})
+		if err != nil {
+			return nil, err
+		}
+		return got.Payload, nil
+	}
+	install := func(id strfmt.UUID) error {
+		_, err := d.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: id})
+		return err
+	}
+	complete := func(id strfmt.UUID) error {
+		_, err := d.Installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: id, CompletionParams: &models.CompletionParams{IsSuccess: swag.Bool(true)}})
+		return err
+	}
+	refused(t, install(cluster), 409)
+	refused(t, complete(cluster), 409)
+	_, err := cancel(cluster)
+	refused(t, err, 409)
+	_, err = reset(cluster)
+	refused(t, err, 409)
+
+	d.crew(d.infraEnv(&cluster), 1)
+	d.until(cluster, models.ClusterStatusReady)
+	require.NoError(t, install(cluster))
+	refused(t, install(cluster), 409)
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("late")})
+	refused(t, err, 409)
+	_, err = d.Installer.V2DeregisterCluster(ctx, &installer.V2DeregisterClusterParams{ClusterID: cluster})
+	refused(t, err, 409)
+	d.until(cluster, models.ClusterStatusInstalling)
+	cancelled, err := cancel(cluster)
+	require.NoError(t, err)
+	require.Equal(t, models.ClusterStatusCancelled, *cancelled.Status)
+	again, err := reset(cluster)
+	require.NoError(t, err)
+	require.Contains(t, []string{models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput}, *again.Status)
+	require.Empty(t, again.OpenshiftClusterID)
+	require.Subset(t, d.events(cluster), []string{"cancel_installation_start", "reset_installation_start"})
+}
+
+func TestWhatTheControllerInAClusterReportsIsKept(t *testing.T) {
+	d := openDoor(t)
+	ctx := t.Context()
+	cluster := d.cluster()
+	stage := func(stage models.FinalizingStage) error {
+		_, err := d.Installer.V2UpdateClusterFinalizingProgress(ctx, &installer.V2UpdateClusterFinalizingProgressParams{
+			ClusterID: cluster, FinalizingProgress: &models.ClusterFinalizingProgress{FinalizingStage: stage},
+		})
+		return err
+	}
+	require.NoError(t, stage(models.FinalizingStageAddingRouterCa))
+	require.Equal(t, models.FinalizingStageAddingRouterCa, d.get(cluster).Progress.FinalizingStage)
+	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/progress", object{"finalizing_stage": "Resting"}), 422, "finalizing_stage")
+
+	_, err := d.Installer.V2UpdateClusterLogsProgress(ctx, &installer.V2UpdateClusterLogsProgressParams{
+		ClusterID: cluster, LogsProgressParams: &models.LogsProgressParams{LogsState: models.LogsStateCollecting.Pointer()},
+	})
+	require.NoError(t, err)
+	require.Equal(t, models.LogsStateCollecting, d.get(cluster).LogsInfo)
+	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/logs-progress", object{"logs_state": "resting"}), 422, "logs_state")
+
+	upload := func(certificate string) answer {
+		return ask(t, http.MethodPost, d.url+"/clusters/"+cluster.String()+"/uploads/ingress-cert", text2jsonOf(certificate))
+	}
+	requireRefusal(t, upload("x"), 400, "not in PEM form")
+	requireRefusal(t, upload(""), 400, "is empty")
+	requireRefusal(t, upload(testPEM), 409, "no kubeconfig yet")
+	var hosts []json.RawMessage
+	ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/hosts", nil).read(t, 200, &hosts)
+	require.Empty(t, hosts)
+}
