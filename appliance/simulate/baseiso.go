@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"landfall/isogen"
 	"landfall/isogen/skeleton"
 )
 
@@ -35,7 +36,7 @@ func WriteBaseISO(path string, iso BaseISO) (sum string, err error) {
 		}
 	}()
 	h := sha256.New()
-	err = skeleton.Write(io.MultiWriter(f, h), skeleton.ISO{VolumeID: iso.VolumeID, Architecture: iso.Architecture, RootFSSize: iso.RootFSSize})
+	err = skeleton.Write(io.MultiWriter(f, h), skeleton.ISO{VolumeID: iso.VolumeID, Architecture: iso.Architecture, RootFSSize: iso.RootFSSize, Table: isogen.MakeTable})
 	if e := f.Close(); err == nil {
 		err = e
 	}
