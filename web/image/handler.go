@@ -148,7 +148,9 @@ func (s *Service) send(c echo.Context, k readerKey, image *Image) error {
 	http.ServeContent(w, r, "", image.Modified, content{w})
 	err := w.finish()
 	read.Done(reason(err))
-	s.readers.touch(k, r)
+	if response.Size > pieceSize { // it may have taken long
+		s.readers.touch(k, r)
+	}
 	switch w.refused {
 	case 0:
 		s.note(c, k, image, err)

@@ -157,6 +157,11 @@ func do(t testing.TB, server *httptest.Server, method, path string, header ...st
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
+	return answerOf(t, server, r)
+}
+
+func answerOf(t testing.TB, server *httptest.Server, r *http.Request) (*http.Response, []byte) {
+	t.Helper()
 	response, err := server.Client().Do(r)
 	require.NoError(t, err)
 	body, err := io.ReadAll(response.Body)
