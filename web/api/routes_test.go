@@ -50,6 +50,13 @@ func TestEveryOperationHasItsOwnIDAndRoute(t *testing.T) {
 	}
 }
 
+func TestTheServiceHasAHandlerForEveryOperation(t *testing.T) {
+	handlers := (&Service{}).Handlers()
+	for _, operation := range Operations() {
+		require.Contains(t, handlers, operation.ID)
+	}
+}
+
 func TestAnOperationWithoutAHandlerIsAnswered501ByName(t *testing.T) {
 	server := web.New(web.Options{})
 	require.NoError(t, Register(server.Router(), nil))
