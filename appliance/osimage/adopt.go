@@ -1,6 +1,7 @@
 package osimage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +51,7 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	if err := syncDir(l.options.Dir); err != nil {
 		return err
 	}
+	l.makeTable(l.path(e.id, isoEnding))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -86,4 +88,16 @@ func (l *Library) refuseTwice(sum string, except *entry) error {
 		}
 	}
 	return nil
+}
+
+// makeTable makes the table that minimal images need, beside an image of the library's own that was published without
+// one. An image that allows none says why by itself.
+func (l *Library) makeTable(path string) {
+	base, err := isogen.Open(path)
+	if err == nil {
+		err = errors.Join(base.MakeTable(context.Background()), base.Close())
+	}
+	if err != nil && !errors.As(err, new(*isogen.NoMinimalError)) {
+		l.log.Warn("The table for minimal images could not be made.", "path", path, "error", err)
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"landfall/isogen"
 )
 
 // Endings of an image's files. All begin with its id.
@@ -174,7 +176,7 @@ func (l *Library) discard(e *entry) error {
 		return err
 	}
 	if e.record.Source != SourceFile {
-		if err := removeFiles(l.path(e.id, isoEnding)); err != nil {
+		if err := removeFiles(l.path(e.id, isoEnding), isogen.TablePath(l.path(e.id, isoEnding))); err != nil {
 			return err
 		}
 	}

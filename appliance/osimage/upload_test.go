@@ -56,7 +56,8 @@ func TestAnUploadBecomesAnImageThatIsThereAfterARestart(t *testing.T) {
 	require.Equal(t, image, only(t, l))
 	_, err := l.Find("4.18.2", "x86_64")
 	require.NoError(t, err)
-	require.Equal(t, []string{image.ID + ".iso", image.ID + ".json"}, s.files(t))
+	require.Equal(t, []string{image.ID + ".iso", image.ID + ".iso.miniso", image.ID + ".json"}, s.files(t))
+	require.True(t, image.Minimal, "the table that it was published without was made")
 }
 
 func TestAnInterruptedUploadGoesOnWhereItEndedAlsoAfterARestart(t *testing.T) {
@@ -185,7 +186,7 @@ func TestTheSameImageTwiceIsSaidToBeThereAlready(t *testing.T) {
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content))
 	require.ErrorContains(t, err, "the image is there already, as "+first.ID)
-	require.Equal(t, []string{first.ID + ".iso", first.ID + ".json"}, s.files(t))
+	require.Equal(t, []string{first.ID + ".iso", first.ID + ".iso.miniso", first.ID + ".json"}, s.files(t))
 }
 
 func TestAWrongAnnouncementIsRefused(t *testing.T) {

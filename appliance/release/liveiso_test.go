@@ -1,0 +1,111 @@
+package release
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// liveISO is a payload whose machine-os-images holds an ISO of these bytes, with what lies beside it.
+func (s *site) liveISO(content []byte, sum string) *Payload {
+	entries := []tarEntry{dir("coreos/"), file("coreos/README", "not this"), file("coreos/coreos-x86_64.iso", string(content))}
+	if sum != "" {
+		entries = append(entries, file("coreos/coreos-x86_64.iso.sha256", sum))
+	}
+	p := s.installerPayload(layer(s.t, file("etc/os-release", "")), gzipped(s.t, entries...))
+	p.Multi = false
+	p.Images[TagMachineOSImages] = p.Images[TagInstaller]
+	return p
+}
+
+func isoBytes(size int) []byte {
+	content := make([]byte, size)
+	for i := range content {
+		content[i] = byte(i * i >> 7)
+	}
+	return content
+}
+
+func TestTheLiveISOIsStreamedOutOfThePayload(t *testing.T) {
+	s := newSite(t)
+	content := isoBytes(1 << 20)
+	sum := sha256.Sum256(content)
+	p := s.liveISO(content, hex.EncodeToString(sum[:])+"  coreos-x86_64.iso\n")
+	var got bytes.Buffer
+	var size int64
+	said, err := s.library().LiveISO(t.Context(), p, nil, func(n int64) (io.Writer, error) {
+		size = n
+		return &got, nil
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, len(content), size)
+	require.Equal(t, content, got.Bytes())
+	require.Equal(t, hex.EncodeToString(sum[:]), said)
+}
+
+func TestALiveISOGoesOnWhereTheConnectionBroke(t *testing.T) {
+	s := newSite(t)
+	content := isoBytes(1 << 20)
+	p := s.liveISO(content, "")
+	breaks, ranges := 2, 0
+	s.serve(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "/blobs/") || r.Method != http.MethodGet {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if r.Header.Get("Range") != "" {
+			ranges++
+		}
+		if breaks--; breaks < 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(&cutWriter{ResponseWriter: w, left: 200}, r)
+	})
+	var got bytes.Buffer
+	_, err := s.library().LiveISO(t.Context(), p, nil, func(int64) (io.Writer, error) { return &got, nil })
+	require.NoError(t, err)
+	require.Equal(t, content, got.Bytes())
+	require.Positive(t, ranges)
+}
+
+// cutWriter ends the connection after some bytes.
+type cutWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutWriter) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p[:min(len(p), c.left)])
+	if err == nil && n < len(p) {
+		if flusher, ok := c.ResponseWriter.(http.Flusher); ok {
+			flusher.Flush()
+		}
+		panic(http.ErrAbortHandler)
+	}
+	c.left -= n
+	return n, err
+}
+
+func TestALiveISOThatIsNotThereOrCanNotBeWrittenIsSaid(t *testing.T) {
+	s := newSite(t)
+	p := s.liveISO(isoBytes(1000), "")
+	full := errors.New("the disk is full")
+	_, err := s.library().LiveISO(t.Context(), p, nil, func(int64) (io.Writer, error) { return nil, full })
+	require.ErrorIs(t, err, full)
+
+	p.Architecture = "s390x"
+	_, err = s.library().LiveISO(t.Context(), p, nil, nil)
+	require.ErrorContains(t, err, "has no live ISO for s390x")
+
+	delete(p.Images, TagMachineOSImages)
+	_, err = s.library().LiveISO(t.Context(), p, nil, nil)
+	require.ErrorContains(t, err, `has no image "machine-os-images"`)
+}
