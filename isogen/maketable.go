@@ -189,6 +189,7 @@ func (c *cut) moveFiles(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 // Sizes of what partition tables consist of, bytes. Their numbers are little-endian and count blocks.
 const (
 	block        = 512
+	systemArea   = 16 * iso9660.SectorSize
 	mbrTable     = 446
 	mbrEntry     = 16
 	gptHeaderMin = 92
@@ -249,6 +250,10 @@ func (c *cut) moveTable(at int64, header []byte) error {
 	array := binary.LittleEndian.Uint64(header[entriesAt:])
 	if length < gptHeaderMin || length > block || each < gptEntryMin || each > maxGPTEntry || count*each > maxGPT || array > uint64(c.size/block) {
 		return noTable("its partition table is damaged")
+	}
+	// The first array is in the system area, its copy behind all files: neither is what we edit besides.
+	if first := int64(array) * block; at == block && first+count*each > systemArea || at != block && first < c.end {
+		return noTable("its partition table lies among its files")
 	}
 	entries, err := c.read(int64(array)*block, count*each)
 	if err != nil {

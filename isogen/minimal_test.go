@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"hash/crc32"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +96,53 @@ func requireMinimalOf(t *testing.T, minimal, full []byte) {
 		require.Empty(t, files)
 	}
 	require.Less(t, len(minimal), len(full)-300_000)
+}
+
+func TestIndependentReadersFindTheSameFilesInAMinimalImage(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
+	for name, p := range map[string]isogen.Payload{"embedded": payload, "relocated": incompressible(t, 400_000)} {
+		t.Run(name, func(t *testing.T) {
+			image, err := base.Minimal(p, rootfsURL)
+			require.NoError(t, err)
+			iso := writeBytes(t, contents(t, image))
+			for reader, read := range readers(t) {
+				before, after := read(t, base.Path()), read(t, iso)
+				require.Empty(t, after["images/pxeboot/rootfs.img"], reader)
+				delete(before, "images/pxeboot/rootfs.img")
+				delete(after, "images/pxeboot/rootfs.img")
+				for path, content := range before {
+					switch path {
+					case "coreos/miniso.dat", "coreos/kargs.json", "isolinux/isolinux.cfg", "EFI/redhat/grub.cfg":
+						require.Len(t, after[path], len(content), "%s by %s", path, reader)
+					case "images/ignition.img":
+						require.True(t, bytes.HasPrefix(after[path], packed(t, p)), reader)
+					default:
+						require.True(t, bytes.Equal(content, after[path]), "%s by %s", path, reader)
+					}
+					delete(after, path)
+				}
+				require.Empty(t, after, reader)
+			}
+		})
+	}
+}
+
+func TestAnyRangeOfAMinimalImageIsPartOfTheWhole(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
+	image, err := base.Minimal(incompressible(t, 400_000), rootfsURL)
+	require.NoError(t, err)
+	iso := contents(t, image)
+	r := image.NewReader()
+	random := rand.New(rand.NewPCG(4, 2))
+	for range 2000 {
+		off := random.IntN(len(iso))
+		b := make([]byte, random.IntN(min(100_000, len(iso)-off)+1))
+		n, err := r.ReadAt(b, int64(off))
+		require.NoError(t, err)
+		require.Equal(t, len(b), n)
+		require.True(t, bytes.Equal(iso[off:off+n], b), "%d bytes at %d", n, off)
+	}
+	require.NoError(t, r.Close())
 }
 
 // TestTheDefaultArgumentsOfAMinimalImage reads kargs.json as coreos-installer does when arguments are
@@ -296,4 +345,39 @@ func requireSameFiles(t *testing.T, minimal, full []byte) {
 			require.Equal(t, fileIn(t, full, path), fileIn(t, minimal, path))
 		}
 	}
+}
+
+// FuzzMakeTable has any bytes taken for what is in the system area of a live ISO, partition tables at
+// its start and headers at its end: a table is made that fits the live ISO, or the reason is told.
+func FuzzMakeTable(f *testing.F) {
+	const systemArea, headers = 32768, 96
+	iso := skeleton.ISO{RootFSSize: 5000, EmbedSize: 2048, Replace: map[string][]byte{"images/pxeboot/initrd.img": []byte("initrd")}}
+	var newest, old bytes.Buffer
+	require.NoError(f, skeleton.Write(&newest, iso))
+	iso.Age = skeleton.Age2021
+	require.NoError(f, skeleton.Write(&old, iso))
+	f.Add(newest.Bytes()[:1536], newest.Bytes()[systemArea-headers:systemArea])
+	f.Add(old.Bytes()[:1536], old.Bytes()[systemArea-headers:systemArea])
+	f.Fuzz(func(t *testing.T, start, end []byte) {
+		live := bytes.Clone(newest.Bytes())
+		copy(live[:systemArea], start)
+		copy(live[systemArea-headers:systemArea], end)
+		table, err := isogen.MakeTable(t.Context(), bytes.NewReader(live), int64(len(live)))
+		if err != nil {
+			var none *isogen.NoMinimalError
+			if !errors.As(err, &none) {
+				require.ErrorContains(t, err, "reading ")
+			}
+			return
+		}
+		v, err := iso9660.Open(bytes.NewReader(live), int64(len(live)))
+		require.NoError(t, err)
+		copy(live[v.Find("coreos/miniso.dat").Offset:], table)
+		base, err := isogen.Open(writeBytes(t, live))
+		if err != nil {
+			return // the headers point to nowhere
+		}
+		require.NoError(t, base.VerifyMinimal(t.Context()))
+		require.NoError(t, base.Close())
+	})
 }
