@@ -16,6 +16,7 @@ import (
 	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"landfall/ignition"
 	"landfall/store"
@@ -464,6 +465,35 @@ func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 		}
 		previous = recipe
 	}
+}
+
+func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
+	b := newBench(t, nil)
+	b.Images.Agent = "quay.io/parts/agent:1"
+	id := b.register().ID.String()
+	changes := []*models.InfraEnvUpdateParams{
+		{AdditionalNtpSources: swag.String("ntp.example")},
+		{Proxy: &models.Proxy{HTTPProxy: swag.String("http://p.example:1")}},
+		{Proxy: &models.Proxy{NoProxy: swag.String(".example")}},
+		{SSHAuthorizedKey: swag.String(sshKey("one"))},
+		{KernelArguments: models.KernelArguments{{Operation: "append", Value: "a"}}},
+		{ImageType: models.ImageTypeMinimalIso},
+	}
+	var group errgroup.Group
+	for _, params := range changes {
+		group.Go(func() error {
+			_, err := b.UpdateInfraEnv(t.Context(), id, params)
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	row, err := b.infraEnvRow(id)
+	require.NoError(t, err)
+	require.Equal(t, []string{"ntp.example", "http://p.example:1", ".example", sshKey("one"), "minimal-iso"},
+		[]string{row.API.AdditionalNtpSources, *row.API.Proxy.HTTPProxy, *row.API.Proxy.NoProxy, row.API.SSHAuthorizedKey, string(*row.API.Type)})
+	made, err := b.render(t.Context(), row, b.Images.Agent)
+	require.NoError(t, err)
+	require.Equal(t, made.recipe.Digest, b.recipe(id).Digest)
 }
 
 func TestRecipesSurviveARestart(t *testing.T) {

@@ -53,10 +53,10 @@ type recipeNote struct {
 
 // draft is a recipe made ahead of the transaction that keeps it, because that takes longer than a transaction should.
 type draft struct {
-	agent  string // pull spec; "" when it is not known yet
+	agent  string // pull spec; "" when it is not known yet, and the recipe has a word in its place
 	inputs string
 	recipe *Recipe
-	staged *store.Staged
+	staged *store.Staged // nil without an agent
 }
 
 // Recipe returns the recipe of an infra-env as it was frozen when that last changed. One that could not be frozen then,
@@ -94,7 +94,8 @@ func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 	return row.Recipe.Digest, nil
 }
 
-// draft makes the recipe of an infra-env's values as far as it is known now which agent its hosts run.
+// draft makes the recipe of an infra-env's values as far as it is known now which agent its hosts run, and asks the base
+// images whether it fits them.
 func (e *Engine) draft(ctx context.Context, row *infraEnvRecord) (*draft, error) {
 	var agent string
 	if err := e.DB.View(func(tx *store.Tx) (err error) {
@@ -103,7 +104,14 @@ func (e *Engine) draft(ctx context.Context, row *infraEnvRecord) (*draft, error)
 	}); err != nil {
 		return nil, err
 	}
-	return e.render(ctx, row, agent)
+	made, err := e.render(ctx, row, agent)
+	if err != nil || e.BaseImages == nil {
+		return made, err
+	}
+	if err := e.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, made.recipe); err != nil {
+		return nil, refusal(err)
+	}
+	return made, nil
 }
 
 // freezeLater has a recipe frozen in the background, if the draft lacks the agent.
@@ -246,7 +254,8 @@ func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
 	return nil
 }
 
-// render makes and checks the recipe of an infra-env for an agent. Without one it only checks: the draft has no recipe then.
+// render makes the recipe of an infra-env for an agent. Without one it only finds what is wrong: the recipe can't be kept
+// then.
 func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) (*draft, error) {
 	inputs, err := e.recipeInputs(row, agent)
 	if err != nil {
@@ -279,11 +288,6 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	}
 	if recipe.Digest, err = recipe.digest(); err != nil {
 		return nil, err
-	}
-	if e.BaseImages != nil {
-		if err := e.BaseImages.Check(recipe.OpenshiftVersion, recipe.CPUArchitecture, recipe); err != nil {
-			return nil, refusal(err)
-		}
 	}
 	made := &draft{agent: agent, inputs: inputs, recipe: recipe}
 	if agent == "" {

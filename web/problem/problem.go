@@ -94,6 +94,10 @@ func word(err error) string {
 		return fmt.Sprintf("%s is %q, which is not a network in CIDR notation, such as 192.168.0.0/24", failed.Name, failed.Value)
 	case strings.HasSuffix(failed.Name, ".ip"):
 		return fmt.Sprintf("%s is %q, which is not an IP address, such as 192.168.0.7", failed.Name, failed.Value)
+	case strings.HasSuffix(failed.Name, "mac_address"):
+		return fmt.Sprintf("%s is %q, which is not a MAC address, such as 52:54:00:12:34:56", failed.Name, failed.Value)
+	case strings.HasPrefix(failed.Name, "kernel_arguments"):
+		return fmt.Sprintf("%s is %q, which is not one kernel argument; write one without blanks, or with the blanks in double quotes, such as console=ttyS0", failed.Name, failed.Value)
 	}
 	return err.Error()
 }

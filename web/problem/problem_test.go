@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	openapi "github.com/go-openapi/errors"
+	"github.com/go-openapi/strfmt"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -81,4 +82,15 @@ func TestSchemaFailuresKeepTheFirstCodeAndAllSentences(t *testing.T) {
 	require.EqualValues(t, 602, err.Code)
 	require.Equal(t, "name in body is required; vip in body should match '^x$'", err.Reason)
 	require.Zero(t, Schema(errors.New("odd")).Code)
+}
+
+func TestPatternsAreSaidInWords(t *testing.T) {
+	for want, value := range map[string]interface {
+		Validate(strfmt.Registry) error
+	}{
+		`kernel_arguments.0.value is "a b", which is not one kernel argument`: &models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "append", Value: "a b"}}},
+		`mac_address is "eth0", which is not a MAC address`:                   &models.InfraEnvUpdateParams{StaticNetworkConfig: []*models.HostStaticNetworkConfig{{MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "eth0"}}}}},
+	} {
+		require.ErrorContains(t, Schema(value.Validate(strfmt.Default)), want)
+	}
 }
