@@ -69,15 +69,19 @@ func networks(urls []string, boot *bootServer) (image.Networks, error) {
 	return found, nil
 }
 
-// followInfraEnvs has images forgotten whose infra-env was deleted: their readers get nothing more.
+// followInfraEnvs has images forgotten whose infra-env was deleted, so that their readers get nothing more, and codes asked
+// for again that may have been revoked.
 func (a *Appliance) followInfraEnvs(ctx context.Context) error {
 	const prefix = "/infra-envs/"
 	for from := a.db.Revision(); ctx.Err() == nil; from = a.db.Revision() {
 		watcher := a.db.Watch(ctx, from, prefix)
 		for changes := range watcher.C() {
 			for _, change := range changes {
+				infraEnvID := strings.TrimPrefix(change.Key, prefix)
 				if change.Deleted {
-					a.downloads.Forget(strings.TrimPrefix(change.Key, prefix))
+					a.downloads.Forget(infraEnvID)
+				} else {
+					a.downloads.Recall(infraEnvID)
 				}
 			}
 		}

@@ -125,8 +125,14 @@ func build(base *isogen.Base, kind image.Kind, recipe *engine.Recipe, rootFSURL 
 			return nil, problem.Conflict("%s", recipe.WithoutNetwork)
 		}
 		return base.Minimal(whole, rootFSURL, arguments...)
+	case image.Initrd:
+		return base.Initrd(whole)
+	case image.InitrdAddrSize:
+		return base.InitrdAddrSize(whole)
+	case image.Config:
+		return isogen.ConfigImage(config)
 	}
-	return nil, problem.New(http.StatusNotImplemented, "images of kind %s are not made yet; download full.iso", kind)
+	return nil, problem.NotFound("an infra-env has no %s", kind)
 }
 
 func kernelArguments(recipe *engine.Recipe) []isogen.KernelArgument {
@@ -142,7 +148,8 @@ func told(err error) error {
 	var minimal *isogen.NoMinimalError
 	var tooLarge *isogen.TooLargeError
 	var arguments *isogen.KernelArgumentError
-	if errors.As(err, &minimal) || errors.As(err, &tooLarge) || errors.As(err, &arguments) {
+	var netboot *isogen.NetworkBootError
+	if errors.As(err, &minimal) || errors.As(err, &netboot) || errors.As(err, &tooLarge) || errors.As(err, &arguments) {
 		return &problem.Error{Status: http.StatusConflict, Reason: err.Error(), Err: err}
 	}
 	return err
@@ -207,8 +214,16 @@ func (d *discoveryImages) Artifact(_ context.Context, version, arch string, kind
 }
 
 // part returns a part of a base that depends on nothing else.
-func part(_ *isogen.Base, kind image.Kind) (*isogen.Image, error) {
-	return nil, problem.New(http.StatusNotImplemented, "the %s is not served yet; boot full.iso", kind)
+func part(base *isogen.Base, kind image.Kind) (*isogen.Image, error) {
+	switch kind {
+	case image.Kernel:
+		return base.Kernel()
+	case image.RootFS:
+		return base.Rootfs()
+	case image.InsFile:
+		return base.InsFile()
+	}
+	return nil, problem.NotFound("a base ISO has no %s", kind)
 }
 
 // Code implements image.Source.

@@ -72,15 +72,15 @@ func (v view) networkBoot(ctx context.Context, recipe *engine.Recipe, network im
 	if err != nil {
 		return console.NetworkBoot{Reason: err.Error()}
 	}
-	files := network.Boot + imagePath(recipe)
-	arguments, err := v.images.kernelCommandLine(recipe, network)
+	boot := networkBoot(recipe, network)
+	arguments, err := boot.CommandLine()
 	if err != nil {
 		return console.NetworkBoot{Reason: err.Error()}
 	}
 	return console.NetworkBoot{
-		IPXEURL: network.Boot + "/ipxe/" + recipe.InfraEnvID, IPXEScript: string(script), KernelURL: files + "kernel", InitrdURL: files + "initrd.img",
-		RootFSURL: files + "rootfs.img", KernelArguments: arguments, GRUBURL: network.Boot + "/grub/" + recipe.InfraEnvID + "/grub.cfg",
-		HTTPBootURL: files + string(kindOf(recipe.Type)) + ".iso",
+		IPXEURL: network.Boot + "/ipxe/" + recipe.InfraEnvID, IPXEScript: string(script), KernelURL: boot.KernelURL, InitrdURL: boot.InitrdURL,
+		RootFSURL: boot.RootfsURL, KernelArguments: arguments, GRUBURL: network.Boot + "/grub/" + recipe.InfraEnvID + "/grub.cfg",
+		HTTPBootURL: network.Boot + imagePath(recipe) + string(kindOf(recipe.Type)) + ".iso",
 	}
 }
 
@@ -112,7 +112,7 @@ func (v view) RenewShortURL(ctx context.Context, infraEnvID string, valid time.D
 	if err != nil {
 		return nil, api.Problem(err)
 	}
-	v.appliance.downloads.Revoke(infraEnvID)
+	v.appliance.downloads.Recall(infraEnvID)
 	short := v.appliance.shortURL(v.appliance.networks[0], code, expires)
 	return &short, nil
 }
@@ -122,7 +122,7 @@ func (v view) RevokeShortURL(ctx context.Context, infraEnvID string) error {
 	if err := v.appliance.engine.RevokeImageCode(ctx, infraEnvID); err != nil {
 		return api.Problem(err)
 	}
-	v.appliance.downloads.Revoke(infraEnvID)
+	v.appliance.downloads.Recall(infraEnvID)
 	return nil
 }
 

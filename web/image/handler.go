@@ -44,6 +44,7 @@ type Options struct {
 type Service struct {
 	options Options
 	readers *readers
+	codes   *codes
 }
 
 // New returns a service. Its routes are added to any number of routers by [Service.Register].
@@ -63,20 +64,25 @@ func New(options Options) *Service {
 	if options.Telescope == nil {
 		options.Telescope = telescope.New(options.Clock)
 	}
-	return &Service{options: options, readers: newReaders(options.Clock, options.Hold)}
+	return &Service{
+		options: options, readers: newReaders(options.Clock, options.Hold),
+		codes: &codes{clock: options.Clock, source: options.Source, known: make(map[string]code)},
+	}
 }
 
-// Forget drops what is known of an infra-env's readers: its images are answered anew, or not at all if it was deleted.
+// Forget drops what is known of an infra-env: its images are answered anew, or not at all if it was deleted.
 func (s *Service) Forget(infraEnvID string) {
-	s.readers.forget(infraEnvID, "")
+	s.codes.forget(infraEnvID)
+	s.readers.forget(infraEnvID)
 	s.options.Telescope.Forget(infraEnvID)
 }
 
-// Revoke has readers of an infra-env's short URL asked for their code again at once.
-func (s *Service) Revoke(infraEnvID string) { s.readers.forget(infraEnvID, shortPath) }
+// Recall has an infra-env's short codes asked for again by the next request: one may have been revoked. Its readers go on
+// with the images that they began with.
+func (s *Service) Recall(infraEnvID string) { s.codes.forget(infraEnvID) }
 
-// find makes the image that a request asks for as it is now. until is when the right to it ends; zero: it does not.
-type find func(c echo.Context, network Network) (image *Image, until time.Time, err error)
+// find makes the image that a request asks for as it is now.
+type find func(c echo.Context, network Network) (*Image, error)
 
 // answer returns the handler of a download.
 func (s *Service) answer(find find) echo.HandlerFunc {
@@ -95,11 +101,11 @@ func (s *Service) pick(c echo.Context, k readerKey, find find) (*Image, error) {
 	r := c.Request()
 	image := s.readers.pick(k, r)
 	if image == nil {
-		found, until, err := find(c, s.options.Networks[k.network])
+		found, err := find(c, s.options.Networks[k.network])
 		if err != nil {
 			return nil, told(err)
 		}
-		image = s.readers.bind(k, r, found, until)
+		image = s.readers.bind(k, r, found)
 	}
 	if err := image.Intact(); err != nil {
 		s.options.Source.Failed(image, err)
@@ -213,7 +219,7 @@ func shortened(text string) string {
 func (s *Service) digest(find find) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		image, _, err := find(c, s.options.Networks.Of(r))
+		image, err := find(c, s.options.Networks.Of(r))
 		if err != nil {
 			return told(err)
 		}

@@ -40,7 +40,6 @@ type readerKey struct {
 
 type reader struct {
 	image    *Image
-	until    time.Time // when the code in the path ends; zero: it does not
 	last     time.Time
 	inRanges time.Time // the last request for a range
 }
@@ -52,7 +51,6 @@ type tagKey struct {
 
 type revision struct {
 	image *Image
-	until time.Time
 	last  time.Time
 }
 
@@ -66,13 +64,13 @@ func (s *readers) pick(k readerKey, r *http.Request) *Image {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if tag := wantedTag(r); tag != "" {
-		if known := s.byTag[tagKey{k.path, tag, k.network}]; known != nil && valid(known.until, now) {
+		if known := s.byTag[tagKey{k.path, tag, k.network}]; known != nil {
 			known.last = now
 			return known.image
 		}
 	}
 	known := s.bound[k]
-	if known == nil || !valid(known.until, now) || now.Sub(known.last) > s.hold || asksForPresent(r) {
+	if known == nil || now.Sub(known.last) > s.hold || asksForPresent(r) {
 		return nil
 	}
 	if looksFirst(r) && (now.Sub(known.last) >= begins || known.image.Intact() != nil) {
@@ -84,13 +82,13 @@ func (s *readers) pick(k readerKey, r *http.Request) *Image {
 
 // bind notes which image a client begins with and returns the one that it gets: another one if the client turns out to
 // be in the middle of reading that.
-func (s *readers) bind(k readerKey, r *http.Request, image *Image, until time.Time) *Image {
+func (s *readers) bind(k readerKey, r *http.Request, image *Image) *Image {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remember(tagKey{k.path, image.ETag(), k.network}, image, until, now)
+	s.remember(tagKey{k.path, image.ETag(), k.network}, image, now)
 	known := s.bound[k]
-	inTheMiddle := known != nil && valid(known.until, now) && now.Sub(known.inRanges) < begins && known.image.Intact() == nil
+	inTheMiddle := known != nil && now.Sub(known.inRanges) < begins && known.image.Intact() == nil
 	switch {
 	case inTheMiddle && asksForPresent(r):
 		return image // and those who read in ranges under the same name go on with theirs
@@ -101,7 +99,7 @@ func (s *readers) bind(k readerKey, r *http.Request, image *Image, until time.Ti
 	if known == nil && len(s.bound) >= maxReaders {
 		s.forgetQuietest()
 	}
-	known = &reader{image: image, until: until}
+	known = &reader{image: image}
 	known.touch(now, r)
 	s.bound[k] = known
 	return image
@@ -124,23 +122,23 @@ func (r *reader) touch(now time.Time, request *http.Request) {
 	}
 }
 
-// forget drops what is known of an infra-env's images, at all paths or at those that begin with a prefix.
-func (s *readers) forget(infraEnvID, prefix string) {
+// forget drops what is known of an infra-env's images.
+func (s *readers) forget(infraEnvID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, known := range s.bound {
-		if known.image.InfraEnvID == infraEnvID && strings.HasPrefix(k.path, prefix) {
+		if known.image.InfraEnvID == infraEnvID {
 			delete(s.bound, k)
 		}
 	}
 	for k, known := range s.byTag {
-		if known.image.InfraEnvID == infraEnvID && strings.HasPrefix(k.path, prefix) {
+		if known.image.InfraEnvID == infraEnvID {
 			delete(s.byTag, k)
 		}
 	}
 }
 
-func (s *readers) remember(k tagKey, image *Image, until, now time.Time) {
+func (s *readers) remember(k tagKey, image *Image, now time.Time) {
 	if s.byTag[k] == nil && len(s.byTag) >= maxRevisions {
 		var oldest tagKey
 		var at time.Time
@@ -151,7 +149,7 @@ func (s *readers) remember(k tagKey, image *Image, until, now time.Time) {
 		}
 		delete(s.byTag, oldest)
 	}
-	s.byTag[k] = &revision{image, until, now}
+	s.byTag[k] = &revision{image, now}
 }
 
 // forgetQuietest drops the readers that were quiet for too long, and the one that was so for longest.
@@ -168,8 +166,6 @@ func (s *readers) forgetQuietest() {
 	}
 	delete(s.bound, oldest)
 }
-
-func valid(until, now time.Time) bool { return until.IsZero() || now.Before(until) }
 
 // asksForPresent tells a download of the whole, which must never get an older image than the infra-env's present one.
 func asksForPresent(r *http.Request) bool {

@@ -213,12 +213,12 @@ func TestAShortURLLeadsToTheImageUntilItIsRevokedOrExpires(t *testing.T) {
 	}
 
 	src.setCode("another one")
-	service.Revoke(infraEnv)
+	service.Recall(infraEnv)
 	response, body = get(t, server, short, "bmc", "0-9")
 	requireProblem(t, response, body, http.StatusNotFound, "there is no image at this address")
 
 	src.setCode("abcdefghijklmnop")
-	src.until = clock.Now().Add(time.Minute)
+	src.until = clock.Now().Add(time.Minute) // nobody asks at the moment
 	response, _ = get(t, server, short, "bmc", "0-9")
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 	src.setCode("expired")

@@ -3,7 +3,6 @@ package image
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -82,46 +81,44 @@ func id(c echo.Context) (string, error) {
 }
 
 func (s *Service) image(kind Kind) find {
-	return func(c echo.Context, network Network) (*Image, time.Time, error) {
+	return func(c echo.Context, network Network) (*Image, error) {
 		infraEnvID, err := id(c)
 		if err != nil {
-			return nil, time.Time{}, err
+			return nil, err
 		}
-		image, err := s.options.Source.Image(c.Request().Context(), infraEnvID, kind, network)
-		return image, time.Time{}, err
+		return s.options.Source.Image(c.Request().Context(), infraEnvID, kind, network)
 	}
 }
 
-func (s *Service) imageByType(c echo.Context, network Network) (*Image, time.Time, error) {
+func (s *Service) imageByType(c echo.Context, network Network) (*Image, error) {
 	kind, known := map[string]Kind{"": Full, "full-iso": Full, "minimal-iso": Minimal}[c.QueryParam("type")]
 	if !known {
-		return nil, time.Time{}, problem.BadRequest("type is %q; expected full-iso or minimal-iso", shortened(c.QueryParam("type")))
+		return nil, problem.BadRequest("type is %q; expected full-iso or minimal-iso", shortened(c.QueryParam("type")))
 	}
 	return s.image(kind)(c, network)
 }
 
 // artifact finds what depends on the base ISO alone, by the version and architecture in the path or in the query.
 func (s *Service) artifact(kind Kind) find {
-	return func(c echo.Context, _ Network) (*Image, time.Time, error) {
+	return func(c echo.Context, _ Network) (*Image, error) {
 		version, arch := c.Param("version"), c.Param("arch")
 		if version == "" {
 			version, arch = c.QueryParam("version"), c.QueryParam("arch")
 		}
 		if version == "" {
-			return nil, time.Time{}, problem.BadRequest("the query names no version; add ?version=4.20&arch=x86_64")
+			return nil, problem.BadRequest("the query names no version; add ?version=4.20&arch=x86_64")
 		}
 		if arch == "" {
 			arch = "x86_64"
 		}
 		artifact, err := s.options.Source.Artifact(c.Request().Context(), version, arch, kind)
 		if err != nil {
-			return nil, time.Time{}, err
+			return nil, err
 		}
 		if infraEnvID, err := id(c); err == nil && infraEnvID != "" {
-			own := artifact.belongingTo(infraEnvID)
-			return own, time.Time{}, nil
+			return artifact.belongingTo(infraEnvID), nil
 		}
-		return artifact, time.Time{}, nil
+		return artifact, nil
 	}
 }
 
@@ -130,39 +127,35 @@ func (i *Image) belongingTo(infraEnvID string) *Image {
 	return &Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName, Modified: i.Modified, Digest: i.Digest}
 }
 
-func (s *Service) config(c echo.Context, network Network) (*Image, time.Time, error) {
+func (s *Service) config(c echo.Context, network Network) (*Image, error) {
 	infraEnvID, ok := strings.CutSuffix(c.Param("file"), ".iso")
 	if !ok {
-		return nil, time.Time{}, problem.NotFound("%s is no image; its name ends in .iso", c.Request().URL.Path)
+		return nil, problem.NotFound("%s is no image; its name ends in .iso", c.Request().URL.Path)
 	}
-	image, err := s.options.Source.Image(c.Request().Context(), infraEnvID, Config, network)
-	return image, time.Time{}, err
+	return s.options.Source.Image(c.Request().Context(), infraEnvID, Config, network)
 }
 
-// short answers a short URL with what its ending asks for. The kind of image is the infra-env's own.
+// short answers a short URL with what its ending asks for. The kind of image is the infra-env's own. The code is looked at
+// for every request, so that one that was revoked or has expired ends its readers, too.
 func (s *Service) short(c echo.Context) error {
-	code, ending, _ := strings.Cut(c.Param("file"), ".")
-	find := func(c echo.Context, network Network) (*Image, time.Time, error) {
-		infraEnvID, until, err := s.options.Source.Code(c.Request().Context(), code)
-		if err != nil {
-			return nil, time.Time{}, err
-		}
-		image, err := s.options.Source.Image(c.Request().Context(), infraEnvID, "", network)
-		return image, until, err
+	text, ending, _ := strings.Cut(c.Param("file"), ".")
+	if ending != "iso" && ending != "iso.sha256" && ending != "ipxe" {
+		return problem.NotFound("%s is no image; a short URL ends in .iso", c.Request().URL.Path)
+	}
+	infraEnvID, err := s.codes.infraEnv(c.Request().Context(), text)
+	if err != nil {
+		return err
+	}
+	find := func(c echo.Context, network Network) (*Image, error) {
+		return s.options.Source.Image(c.Request().Context(), infraEnvID, "", network)
 	}
 	switch ending {
 	case "iso":
 		return s.answer(find)(c)
 	case "iso.sha256":
 		return s.digest(find)(c)
-	case "ipxe":
-		infraEnvID, _, err := s.options.Source.Code(c.Request().Context(), code)
-		if err != nil {
-			return err
-		}
-		return s.sendScript(c, infraEnvID, IPXE)
 	}
-	return problem.NotFound("%s is no image; a short URL ends in .iso", c.Request().URL.Path)
+	return s.sendScript(c, infraEnvID, IPXE)
 }
 
 func (s *Service) script(format ScriptFormat) echo.HandlerFunc {
