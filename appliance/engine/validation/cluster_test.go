@@ -151,6 +151,16 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 		{"storage on too few hosts", OperatorID("odf"), Failure, Insufficient, "three hosts", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
 		}},
+		{"older storage on too few hosts", OperatorID("ocs"), Failure, Insufficient, "three hosts", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "ocs"}}
+		}},
+		{"NVIDIA without its GPU", OperatorID("nvidia-gpu"), Failure, Insufficient, "NVIDIA", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
+			n.hosts[0].Inventory.Gpus = []*models.Gpu{{VendorID: pciAMD}}
+		}},
+		{"AMD without its GPU", OperatorID("amd-gpu"), Failure, Insufficient, "AMD", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
+		}},
 		{"AI without GPU", OperatorID("openshift-ai-gpu"), Failure, Insufficient, "GPU", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
 		}},
@@ -160,6 +170,16 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 		{"local volumes on an old version", OperatorID("lvm"), Failure, Insufficient, "4.15", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "lvm"}}, "4.14.1"
 		}},
+	}
+	failing := make(map[ID]bool)
+	for _, tt := range tests {
+		failing[tt.id] = failing[tt.id] || tt.want == Failure
+	}
+	for _, check := range clusterChecks {
+		require.True(t, failing[check.id], "no case lets %s fail", check.id)
+	}
+	for _, op := range operatorTable {
+		require.True(t, op.cluster == nil || failing[OperatorID(op.name)], "no case lets the check of %s fail", op.name)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,6 +31,8 @@ type HostInput struct {
 	Connected bool
 	// AgentImage is the agent that the appliance wants; "" accepts every agent.
 	AgentImage string
+	// Disabled are the checks that the site has switched off; see [CheckDisabled].
+	Disabled []ID
 }
 
 // Host makes all checks of a host. Every check of the API is in the report, also those that do not apply; these pass and
@@ -43,10 +45,18 @@ func Host(in HostInput) *Report {
 	c := &hostContext{HostInput: in}
 	c.needs = in.Requirements.ForHost(in.Host, in.Cluster)
 	for _, check := range hostChecks {
+		if slices.Contains(in.Disabled, check.id) {
+			report.add(check.category, check.id, Disabled, switchedOff)
+			continue
+		}
 		status, message := check.run(c)
 		report.add(check.category, check.id, status, message)
 	}
 	for _, op := range operatorTable {
+		if slices.Contains(in.Disabled, OperatorID(op.name)) {
+			report.add(Operators, OperatorID(op.name), Disabled, switchedOff)
+			continue
+		}
 		status, message := op.onHost(in.Host, in.Cluster)
 		report.add(Operators, OperatorID(op.name), status, message)
 	}
@@ -57,6 +67,21 @@ func Host(in HostInput) *Report {
 	report.stages = boundStages[:]
 	report.ignored = ignoredIDs(in.Cluster.IgnoredHostValidations, report.results, NeverIgnoredForHosts())
 	return report
+}
+
+// CheckDisabled tells in one sentence why a list of checks of hosts can't be switched off: one is not known, or is one that an
+// installation can't do without.
+func CheckDisabled(ids []ID) error {
+	for _, id := range ids {
+		operators := slices.ContainsFunc(operatorTable[:], func(op operator) bool { return OperatorID(op.name) == id })
+		switch {
+		case slices.Contains(NeverIgnoredForHosts(), id):
+			return fmt.Errorf("the host validation %q can't be switched off; no installation goes without it", id)
+		case !operators && !slices.ContainsFunc(hostChecks[:], func(check hostCheck) bool { return check.id == id }):
+			return fmt.Errorf("there is no host validation %q", id)
+		}
+	}
+	return nil
 }
 
 // hostContext is the input of one run of the checks with what several of them need.
@@ -147,6 +172,7 @@ func hostSufficient() []ID {
 // Sentences that several checks use.
 const (
 	waitInventory = "Waiting for the host's inventory."
+	switchedOff   = "This check is switched off in the appliance's configuration."
 	unbound       = "Not needed while the host is not bound to a cluster."
 	day2          = "Not needed for a host that joins an installed cluster."
 )

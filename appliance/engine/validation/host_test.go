@@ -238,6 +238,18 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:2]
 			resolve(n.hosts[0], domain(n.cluster, apiIntName), "192.168.10.11")
 		}},
+		{"the applications' names are not in DNS", AppsDomainNameResolvedCorrectly, Failure, Insufficient, "*.apps", func(n *threeNodes, _ *HostInput) {
+			n.userManaged()
+			n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:4]
+		}},
+		{"older storage without a disk", OperatorID("ocs"), Failure, Insufficient, "HDD or SSD", func(n *threeNodes, _ *HostInput) {
+			n.cluster.MonitoredOperators, n.cluster.SchedulableMasters = []*models.MonitoredOperator{{Name: "ocs"}}, ptr(true)
+			inv(n).CPU.Count, inv(n).Memory.PhysicalBytes = 64, 256<<30
+		}},
+		{"an AMD accelerator with secure boot", OperatorID("amd-gpu"), Failure, Insufficient, "secure boot", func(n *threeNodes, _ *HostInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
+			inv(n).Gpus, inv(n).Boot = []*models.Gpu{{VendorID: pciAMD}}, &models.Boot{SecureBootState: models.SecureBootStateEnabled}
+		}},
 		{"the applications' names are not resolved yet", AppsDomainNameResolvedCorrectly, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
 			n.userManaged()
 			n.hosts[0].Domains = nil
@@ -286,6 +298,18 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			n.hosts[0].Record.Role = models.HostRoleWorker
 		}},
 	}
+	failing := make(map[ID]bool)
+	for _, tt := range tests {
+		failing[tt.id] = failing[tt.id] || tt.want == Failure
+	}
+	for _, check := range hostChecks {
+		if check.id != ReleaseDomainNameResolvedCorrectly { // it never fails; see releaseResolved
+			require.True(t, failing[check.id], "no case lets %s fail", check.id)
+		}
+	}
+	for _, op := range operatorTable {
+		require.True(t, op.host == nil || failing[OperatorID(op.name)], "no case lets the check of %s fail", op.name)
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newThreeNodes()
@@ -300,6 +324,83 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			require.Equal(t, tt.verdict, report.Verdict(), report.Blocking())
 		})
 	}
+}
+
+// TestChecksWaitForWhatIsNotReportedYet lists every check that can wait, and for what.
+func TestChecksWaitForWhatIsNotReportedYet(t *testing.T) {
+	encrypted := &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
+	var operators []*models.MonitoredOperator
+	var waitInventory []string
+	for _, op := range operatorTable {
+		operators = append(operators, &models.MonitoredOperator{Name: op.name})
+		waitInventory = append(waitInventory, string(OperatorID(op.name)))
+	}
+	waitInventory = append(waitInventory, strings.Fields(`inventory-not-partially-truncated inventory-not-fully-truncated has-min-cpu-cores has-min-memory
+		has-min-valid-disks has-cpu-cores-for-role has-memory-for-role hostname-unique hostname-valid compatible-with-cluster-platform
+		disk-encryption-requirements-satisfied no-skip-missing-disk belongs-to-machine-cidr belongs-to-majority-group mtu-valid
+		valid-platform-network-settings time-synced-between-host-and-service sufficient-network-latency-requirement-for-role
+		sufficient-packet-loss-requirement-for-role has-default-route dns-wildcard-not-configured non-overlapping-subnets`)...)
+	for name, tt := range map[string]struct {
+		change  func(*threeNodes, *HostInput)
+		waiting []string
+	}{
+		"nothing is reported": {func(n *threeNodes, in *HostInput) {
+			n.hosts[0].Facts, n.hosts[0].Record.Timestamp, in.Groups = &inventory.Facts{}, 0, nil
+			n.cluster.DiskEncryption, n.cluster.MonitoredOperators = encrypted, operators
+		}, waitInventory},
+		"the inventory is all there is": {func(n *threeNodes, in *HostInput) {
+			n.hosts[0].Facts, in.Groups = &inventory.Facts{Inventory: n.hosts[0].Inventory}, nil
+		}, []string{"belongs-to-majority-group", "mtu-valid", "sufficient-network-latency-requirement-for-role", "sufficient-packet-loss-requirement-for-role", "dns-wildcard-not-configured"}},
+		"no platform and no machine network": {func(n *threeNodes, _ *HostInput) {
+			n.cluster.Platform, n.cluster.MachineNetworks = nil, nil
+			n.hosts[0].Inventory.Disks[0].DriveType = models.DriveTypeISCSI
+		}, []string{"compatible-with-cluster-platform", "belongs-to-machine-cidr", "belongs-to-majority-group", "no-iscsi-nic-belongs-to-machine-cidr"}},
+		"no names behind a load balancer": {func(n *threeNodes, _ *HostInput) {
+			n.userManaged()
+			n.hosts[0].Domains = nil
+		}, []string{"api-domain-name-resolved-correctly", "api-int-domain-name-resolved-correctly", "apps-domain-name-resolved-correctly", "dns-wildcard-not-configured"}},
+		"vSphere before the inventory": {func(n *threeNodes, _ *HostInput) {
+			n.cluster.Platform.Type = ptr(models.PlatformTypeVsphere)
+			n.hosts[0].Inventory = nil
+		}, []string{"vsphere-disk-uuid-enabled"}},
+		"a host that joins": {func(n *threeNodes, _ *HostInput) {
+			n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
+		}, []string{"ignition-downloadable"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newThreeNodes()
+			in := n.input()
+			tt.change(n, &in)
+			var waiting []string
+			for _, r := range Host(in).Results() {
+				if r.Status == Pending {
+					requireSentence(t, r)
+					waiting = append(waiting, string(r.ID))
+				}
+			}
+			if name == "vSphere before the inventory" {
+				require.Subset(t, waiting, tt.waiting)
+				return
+			}
+			require.ElementsMatch(t, tt.waiting, waiting)
+		})
+	}
+}
+
+func TestASiteMaySwitchChecksOff(t *testing.T) {
+	n := newThreeNodes()
+	in := n.input()
+	n.hosts[0].Inventory.Routes = nil
+	require.Equal(t, Failure, Host(in).Status(HasDefaultRoute))
+	in.Disabled = []ID{HasDefaultRoute, OperatorID("lvm")}
+	require.NoError(t, CheckDisabled(in.Disabled))
+	report := Host(in)
+	require.Equal(t, Disabled, report.Status(HasDefaultRoute))
+	require.Equal(t, Disabled, report.Status(OperatorID("lvm")))
+	require.True(t, report.Ready())
+	requireEveryID(t, everyHostID, report)
+	require.ErrorContains(t, CheckDisabled([]ID{"has-wings"}), `no host validation "has-wings"`)
+	require.ErrorContains(t, CheckDisabled([]ID{MTUValid, Connected}), "can't be switched off")
 }
 
 func TestAHostWithoutAClusterIsJudgedByItsHardwareAlone(t *testing.T) {

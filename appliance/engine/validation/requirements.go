@@ -131,7 +131,7 @@ func SingleNode(c *models.Cluster) bool { return c != nil && c.ControlPlaneCount
 
 // AddingHosts tells whether a cluster is installed already and only gets more hosts.
 func AddingHosts(c *models.Cluster) bool {
-	return c != nil && c.Kind != nil && *c.Kind == models.ClusterKindAddHostsCluster
+	return c != nil && (text(c.Kind) == models.ClusterKindAddHostsCluster || text(c.Status) == models.ClusterStatusAddingHosts)
 }
 
 func yes(b *bool) bool { return b != nil && *b }

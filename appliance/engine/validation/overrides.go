@@ -1,0 +1,158 @@
+package validation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// Overrides are a site's own minimums of hosts, over the default ones. Their form is the one of the Assisted Installer's
+// HW_VALIDATOR_REQUIREMENTS: a JSON list of entries with a version, whose roles (master, arbiter, worker, sno, edge-worker)
+// name what differs.
+type Overrides struct {
+	entries []override
+}
+
+// override is one entry: for every version ("default"), from a version on (match_type min_version), or for one version, with
+// or without its third number.
+type override struct {
+	Version    string   `json:"version"`
+	MatchType  string   `json:"match_type"`
+	Master     *changes `json:"master"`
+	Arbiter    *changes `json:"arbiter"`
+	Worker     *changes `json:"worker"`
+	SNO        *changes `json:"sno"`
+	EdgeWorker *changes `json:"edge-worker"`
+}
+
+// changes are the fields of a role that an entry names.
+type changes struct {
+	CPUCores     *int64   `json:"cpu_cores"`
+	RAMMiB       *int64   `json:"ram_mib"`
+	DiskGB       *int64   `json:"disk_size_gb"`
+	DiskSyncMs   *int64   `json:"installation_disk_speed_threshold_ms"`
+	LatencyMs    *float64 `json:"network_latency_threshold_ms"`
+	PacketLossPC *float64 `json:"packet_loss_percentage"`
+}
+
+// ParseOverrides reads a site's own minimums. An error names the entry and what is wrong with it, in one sentence.
+func ParseOverrides(text []byte) (*Overrides, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var entries []override
+	if err := decoder.Decode(&entries); err != nil {
+		return nil, fmt.Errorf("the hardware requirements are no JSON list of entries with a version and roles: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the hardware requirements have something behind their list")
+	}
+	for i, e := range entries {
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("entry %d of the hardware requirements: %w", i+1, err)
+		}
+	}
+	return &Overrides{entries}, nil
+}
+
+func (e override) check() error {
+	if _, _, ok := majorMinor(e.Version); !ok && e.Version != "default" {
+		return fmt.Errorf("its version %q is neither \"default\" nor a version such as \"4.20\" or \"4.20.8\"", e.Version)
+	}
+	if e.MatchType != "" && e.MatchType != "min_version" {
+		return fmt.Errorf("its match_type is %q; leave it out, or write \"min_version\" for this version and later ones", e.MatchType)
+	}
+	for name, c := range map[string]*changes{"master": e.Master, "arbiter": e.Arbiter, "worker": e.Worker, "sno": e.SNO, "edge-worker": e.EdgeWorker} {
+		if c == nil {
+			continue
+		}
+		for field, v := range map[string]*int64{"cpu_cores": c.CPUCores, "ram_mib": c.RAMMiB, "disk_size_gb": c.DiskGB, "installation_disk_speed_threshold_ms": c.DiskSyncMs} {
+			if v != nil && *v < 1 {
+				return fmt.Errorf("%s of role %s is %d and must be at least 1", field, name, *v)
+			}
+		}
+		if c.LatencyMs != nil && *c.LatencyMs <= 0 {
+			return fmt.Errorf("network_latency_threshold_ms of role %s is %g and must be above 0", name, *c.LatencyMs)
+		}
+		if c.PacketLossPC != nil && (*c.PacketLossPC < 0 || *c.PacketLossPC > 100) {
+			return fmt.Errorf("packet_loss_percentage of role %s is %g and must be from 0 to 100", name, *c.PacketLossPC)
+		}
+	}
+	return nil
+}
+
+// For are the minimums of an OpenShift version with what the overrides say of it: first those for all versions, then those
+// from a version on in the order in which they are written, then those for just this version. A nil *Overrides says nothing.
+func (o *Overrides) For(version string) Requirements {
+	r := DefaultRequirements(version)
+	if o == nil {
+		return r
+	}
+	for _, applies := range []func(override) bool{
+		func(e override) bool { return e.Version == "default" },
+		func(e override) bool {
+			major, minor, ok := majorMinor(e.Version)
+			return ok && e.MatchType == "min_version" && inventory.AtLeast(version, major, minor)
+		},
+		func(e override) bool {
+			return e.MatchType == "" && (version == e.Version || strings.HasPrefix(version, e.Version+".") || strings.HasPrefix(version, e.Version+"-"))
+		},
+	} {
+		for _, e := range o.entries {
+			if applies(e) {
+				e.apply(&r)
+			}
+		}
+	}
+	return r
+}
+
+func (e override) apply(r *Requirements) {
+	e.Master.apply(&r.Master)
+	e.Arbiter.apply(&r.Arbiter)
+	e.Worker.apply(&r.Worker)
+	e.SNO.apply(&r.SNO)
+	e.EdgeWorker.apply(&r.EdgeWorker)
+}
+
+func (c *changes) apply(to *models.ClusterHostRequirementsDetails) {
+	if c == nil {
+		return
+	}
+	for _, field := range []struct{ to, from *int64 }{
+		{&to.CPUCores, c.CPUCores}, {&to.RAMMib, c.RAMMiB}, {&to.DiskSizeGb, c.DiskGB}, {&to.InstallationDiskSpeedThresholdMs, c.DiskSyncMs},
+	} {
+		if field.from != nil {
+			*field.to = *field.from
+		}
+	}
+	if c.LatencyMs != nil {
+		to.NetworkLatencyThresholdMs = c.LatencyMs
+	}
+	if c.PacketLossPC != nil {
+		to.PacketLossPercentage = c.PacketLossPC
+	}
+}
+
+// majorMinor reads the first two numbers of a version.
+func majorMinor(version string) (major, minor int, ok bool) {
+	first, rest, found := strings.Cut(version, ".")
+	if !found {
+		return 0, 0, false
+	}
+	second, _, _ := strings.Cut(rest, ".")
+	second, _, _ = strings.Cut(second, "-")
+	major, err := strconv.Atoi(first)
+	if err != nil {
+		return 0, 0, false
+	}
+	minor, err = strconv.Atoi(second)
+	return major, minor, err == nil
+}
