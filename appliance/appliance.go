@@ -7,9 +7,11 @@ package appliance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/assets"
@@ -71,6 +74,10 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if err != nil {
 		return nil, err
 	}
+	minimums, disabled, err := requirements(config.Validations)
+	if err != nil {
+		return nil, err
+	}
 	if a.listener, err = web.Listen(ctx, config.Listen); err != nil {
 		return nil, err
 	}
@@ -99,6 +106,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		DB: a.db, Releases: a.releases, Mirror: rules, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
+		Requirements: minimums, DisabledValidations: disabled,
 	}); err != nil {
 		return nil, err
 	}
@@ -276,7 +284,33 @@ func timeouts(t Timeouts) engine.Timeouts {
 	return engine.Timeouts{
 		HostDisconnected: t.HostDisconnected, HostPreparing: t.HostPreparing, ClusterPreparing: t.ClusterPreparing,
 		Installation: t.Installation, Finalizing: t.Finalizing, UserAction: t.UserAction, Stages: t.Stages.ByName(),
+		HostStarting: t.HostStarting, SingleNodeReboot: t.SingleNodeReboot, Resetting: t.Resetting, Reclaiming: t.Reclaiming,
+		HostLogs: t.HostLogs, HostLogsPending: t.HostLogsPending, ClusterLogs: t.ClusterLogs, ClusterLogsPending: t.ClusterLogsPending,
+		FinalizingStages: t.FinalizingStages.ByName(), WarnOnly: t.ExpiredStages == "warn",
 	}
+}
+
+// requirements reads the site's own minimums of hosts and which of their checks it has switched off.
+func requirements(v Validations) (func(version string) validation.Requirements, []validation.ID, error) {
+	var disabled []validation.ID
+	for _, id := range v.DisabledHosts {
+		disabled = append(disabled, validation.ID(id))
+	}
+	if err := validation.CheckDisabled(disabled); err != nil {
+		return nil, nil, fmt.Errorf("read validations.disabled_hosts: %w", err)
+	}
+	if v.Requirements == "" {
+		return validation.DefaultRequirements, disabled, nil
+	}
+	text, err := os.ReadFile(v.Requirements)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read validations.requirements: %w", err)
+	}
+	overrides, err := validation.ParseOverrides(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", v.Requirements, err)
+	}
+	return overrides.For, disabled, nil
 }
 
 // GCPercent is how far the heap of a process that runs an appliance may grow between two collections, in percent

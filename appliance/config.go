@@ -23,6 +23,7 @@ type Config struct {
 	Mirror        Mirror         `mapstructure:"mirror"`
 	Images        Images         `mapstructure:"images"`
 	NTPSources    []string       `mapstructure:"ntp_sources" check:"host" help:"time servers that all hosts are told, names or addresses"`
+	Validations   Validations    `mapstructure:"validations"`
 	Limits        Limits         `mapstructure:"limits"`
 	Timeouts      Timeouts       `mapstructure:"timeouts"`
 	Log           Log            `mapstructure:"log"`
@@ -57,6 +58,12 @@ type Mirror struct {
 	PullSecret     string   `mapstructure:"pull_secret" check:"file" help:"pull secret (JSON) with which the appliance itself takes live ISOs out of releases"`
 }
 
+// Validations alter the checks that hosts must pass before an installation.
+type Validations struct {
+	Requirements  string   `mapstructure:"requirements" check:"file" help:"JSON file with minimums of hosts by version and role, in the form of the Assisted Installer's HW_VALIDATOR_REQUIREMENTS; what it does not name stays"`
+	DisabledHosts []string `mapstructure:"disabled_hosts" check:"validation" help:"ids of host validations that are switched off"`
+}
+
 // Images are the programs that run on hosts and in the cluster; an empty one comes from the cluster's release payload.
 type Images struct {
 	Agent      string `mapstructure:"agent" check:"pullspec" help:"image of the discovery agent; left out: from the release payload"`
@@ -78,17 +85,51 @@ type Limits struct {
 
 // Timeouts bound how long the appliance waits.
 type Timeouts struct {
-	HostDisconnected time.Duration `mapstructure:"host_disconnected" help:"time without a poll after which a host counts as disconnected"`
-	HostPreparing    time.Duration `mapstructure:"host_preparing" help:"time for a host's checks before the installation"`
-	ClusterPreparing time.Duration `mapstructure:"cluster_preparing" help:"time for a cluster's preparation before the installation"`
-	Installer        time.Duration `mapstructure:"installer" help:"time for one run of openshift-install"`
-	Installation     time.Duration `mapstructure:"installation" help:"time for a cluster's whole installation"`
-	Finalizing       time.Duration `mapstructure:"finalizing" help:"time from the last host's reboot to the cluster's completion"`
-	UserAction       time.Duration `mapstructure:"user_action" help:"time for a person to correct a host's boot order"`
-	ImageStalled     time.Duration `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
-	ImageHold        time.Duration `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
-	Shutdown         time.Duration `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
-	Stages           Stages        `mapstructure:"stages"`
+	HostDisconnected   time.Duration    `mapstructure:"host_disconnected" help:"time without a poll after which a host counts as disconnected"`
+	HostPreparing      time.Duration    `mapstructure:"host_preparing" help:"time for a host's checks before the installation"`
+	ClusterPreparing   time.Duration    `mapstructure:"cluster_preparing" help:"time for a cluster's preparation before the installation"`
+	Installer          time.Duration    `mapstructure:"installer" help:"time for one run of openshift-install"`
+	Installation       time.Duration    `mapstructure:"installation" help:"time for a cluster's whole installation"`
+	Finalizing         time.Duration    `mapstructure:"finalizing" help:"time from the last host's reboot to the cluster's completion"`
+	UserAction         time.Duration    `mapstructure:"user_action" help:"time for a person to correct a host's boot order"`
+	ImageStalled       time.Duration    `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
+	ImageHold          time.Duration    `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
+	Shutdown           time.Duration    `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
+	HostStarting       time.Duration    `mapstructure:"host_starting" help:"time from the order to install to the installer's first word"`
+	SingleNodeReboot   time.Duration    `mapstructure:"single_node_reboot" help:"time for the stage Rebooting of a single node"`
+	Resetting          time.Duration    `mapstructure:"resetting" help:"time for a host that is reset to end what it does"`
+	Reclaiming         time.Duration    `mapstructure:"reclaiming" help:"time for a host that is reclaimed to fetch the discovery image, and again to start it"`
+	HostLogs           time.Duration    `mapstructure:"host_logs" help:"time for the logs of a host to come once they were announced"`
+	HostLogsPending    time.Duration    `mapstructure:"host_logs_pending" help:"time for the logs of a host to be announced"`
+	ClusterLogs        time.Duration    `mapstructure:"cluster_logs" help:"time for the logs of a cluster to come once they were announced"`
+	ClusterLogsPending time.Duration    `mapstructure:"cluster_logs_pending" help:"time for the logs of a cluster to be announced"`
+	ExpiredStages      string           `mapstructure:"expired_stages" oneof:"fail warn" help:"what comes of a stage that takes too long: fail ends the installation, warn only says so"`
+	Stages             Stages           `mapstructure:"stages"`
+	FinalizingStages   FinalizingStages `mapstructure:"finalizing_stages"`
+}
+
+// FinalizingStages bound what the controller in a cluster does at the end of an installation.
+type FinalizingStages struct {
+	WaitingForClusterOperators time.Duration `mapstructure:"waiting_for_cluster_operators" help:"time for the stage Waiting for cluster operators"`
+	AddingRouterCA             time.Duration `mapstructure:"adding_router_ca" help:"time for the stage Adding router ca"`
+	ApplyingManifests          time.Duration `mapstructure:"applying_olm_manifests" help:"time for the stage Applying olm manifests"`
+	WaitingForOperatorsInit    time.Duration `mapstructure:"waiting_for_olm_operators_csv_initialization" help:"time for the stage Waiting for olm operators csv initialization"`
+	WaitingForOperators        time.Duration `mapstructure:"waiting_for_olm_operators_csv" help:"time for the stage Waiting for olm operators csv"`
+	WaitingForSetupJobs        time.Duration `mapstructure:"waiting_for_olm_operator_setup_jobs" help:"time for the stage Waiting for OLM operator setup jobs"`
+	Done                       time.Duration `mapstructure:"done" help:"time for the stage Done"`
+}
+
+// ByName returns the time-outs by the names that the controller reports its stages under.
+func (s FinalizingStages) ByName() map[string]time.Duration {
+	return map[string]time.Duration{
+		string(models.FinalizingStageWaitingForClusterOperators):              s.WaitingForClusterOperators,
+		string(models.FinalizingStageAddingRouterCa):                          s.AddingRouterCA,
+		string(models.FinalizingStageApplyingOlmManifests):                    s.ApplyingManifests,
+		string(models.FinalizingStageWaitingForOlmOperatorsCsvInitialization): s.WaitingForOperatorsInit,
+		string(models.FinalizingStageWaitingForOlmOperatorsCsv):               s.WaitingForOperators,
+		string(models.FinalizingStageWaitingForOLMOperatorSetupJobs):          s.WaitingForSetupJobs,
+		string(models.FinalizingStageDone):                                    s.Done,
+	}
 }
 
 // Stages bound the stages of a host's installation.
@@ -146,16 +187,34 @@ func Default() Config {
 			InstallerCacheBytes: 10 << 30,
 		},
 		Timeouts: Timeouts{
-			HostDisconnected: 3 * time.Minute,
-			HostPreparing:    8 * time.Minute,
-			ClusterPreparing: 10 * time.Minute,
-			Installer:        10 * time.Minute,
-			Installation:     24 * time.Hour,
-			Finalizing:       5 * time.Hour,
-			UserAction:       time.Hour,
-			ImageStalled:     5 * time.Minute,
-			ImageHold:        6 * time.Hour,
-			Shutdown:         10 * time.Second,
+			HostDisconnected:   3 * time.Minute,
+			HostPreparing:      8 * time.Minute,
+			ClusterPreparing:   10 * time.Minute,
+			Installer:          10 * time.Minute,
+			Installation:       24 * time.Hour,
+			Finalizing:         5 * time.Hour,
+			UserAction:         time.Hour,
+			ImageStalled:       5 * time.Minute,
+			ImageHold:          6 * time.Hour,
+			Shutdown:           10 * time.Second,
+			HostStarting:       20 * time.Minute,
+			SingleNodeReboot:   80 * time.Minute,
+			Resetting:          3 * time.Minute,
+			Reclaiming:         time.Hour,
+			HostLogs:           10 * time.Minute,
+			HostLogsPending:    2 * time.Minute,
+			ClusterLogs:        time.Hour,
+			ClusterLogsPending: 10 * time.Minute,
+			ExpiredStages:      "fail",
+			FinalizingStages: FinalizingStages{
+				WaitingForClusterOperators: 10 * time.Hour,
+				AddingRouterCA:             70 * time.Minute,
+				ApplyingManifests:          10 * time.Minute,
+				WaitingForOperatorsInit:    70 * time.Minute,
+				WaitingForOperators:        70 * time.Minute,
+				WaitingForSetupJobs:        10 * time.Minute,
+				Done:                       70 * time.Minute,
+			},
 			Stages: Stages{
 				StartingInstallation:      30 * time.Minute,
 				Installing:                time.Hour,

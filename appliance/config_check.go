@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/engine/validation"
 )
 
 var (
@@ -217,6 +219,10 @@ func (r reader) checked(text, check string) (any, error) {
 		if !hostForm.MatchString(text) {
 			return nil, errUnfit
 		}
+	case "validation":
+		if validation.CheckDisabled([]validation.ID{validation.ID(text)}) != nil {
+			return nil, errUnfit
+		}
 	case "path":
 		if text == "" {
 			return nil, errUnfit
@@ -308,14 +314,15 @@ func expected(field reflect.StructField) string {
 		return "true or false"
 	}
 	if form, ok := map[string]string{
-		"address":  "an address and a port, such as 0.0.0.0:8090",
-		"url":      "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
-		"pullspec": "an image with its registry and its tag or digest, such as registry.example.com/openshift/release-images:4.19.3-x86_64",
-		"sha256":   "64 hexadecimal digits",
-		"version":  "a version such as 4.19 or 4.19.3; give it in quotes",
-		"host":     "a DNS name or an IP address",
-		"path":     "a path",
-		"file":     "the path of a file",
+		"address":    "an address and a port, such as 0.0.0.0:8090",
+		"url":        "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
+		"pullspec":   "an image with its registry and its tag or digest, such as registry.example.com/openshift/release-images:4.19.3-x86_64",
+		"sha256":     "64 hexadecimal digits",
+		"version":    "a version such as 4.19 or 4.19.3; give it in quotes",
+		"host":       "a DNS name or an IP address",
+		"path":       "a path",
+		"validation": "the id of a host validation that an installation can do without, such as mtu-valid",
+		"file":       "the path of a file",
 	}[field.Tag.Get("check")]; ok {
 		return form
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/engine"
 )
 
 // written puts a configuration file, and beside it the files that it may name, into a folder of its own.
@@ -119,7 +121,7 @@ func sample(t *testing.T, s setting, folder string) string {
 	}
 	value, ok := map[string]string{
 		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(folder, "data"), "file": filepath.Join(folder, "ca.pem"),
-		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com",
+		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 	}[s.field.Tag.Get("check")]
 	require.True(t, ok, "the test knows no sample for %s", s.key)
 	return value
@@ -229,7 +231,7 @@ func TestTheExampleExplainsEveryKeyWithItsDefault(t *testing.T) {
 	want := Default()
 	want.DataDir = filepath.Join("..", want.DataDir)
 	want.URL, want.OSImages, want.ReleaseImages = []string{}, []OSImage{}, []ReleaseImage{}
-	want.Mirror.IDMSFiles, want.NTPSources = []string{}, []string{}
+	want.Mirror.IDMSFiles, want.NTPSources, want.Validations.DisabledHosts = []string{}, []string{}, []string{}
 	require.Equal(t, want, config)
 
 	content, err := os.ReadFile(file)
@@ -301,4 +303,26 @@ func FuzzNoFileMakesTheLoaderFail(f *testing.F) {
 			require.IsType(t, &ConfigError{}, err)
 		}
 	})
+}
+
+func TestASiteHasMinimumsAndChecksOfItsOwn(t *testing.T) {
+	file := written(t, `[{"version": "default", "sno": {"cpu_cores": 6}}]`)
+	minimums, disabled, err := requirements(Validations{Requirements: file, DisabledHosts: []string{"mtu-valid"}})
+	require.NoError(t, err)
+	require.EqualValues(t, 6, minimums("4.20.8").SNO.CPUCores)
+	require.EqualValues(t, []string{"mtu-valid"}, []string{string(disabled[0])})
+
+	_, _, err = requirements(Validations{DisabledHosts: []string{"connected"}})
+	require.ErrorContains(t, err, "validations.disabled_hosts")
+	_, _, err = requirements(Validations{Requirements: written(t, "{}")})
+	require.ErrorContains(t, err, "no JSON list")
+	_, _, err = requirements(Validations{Requirements: file + ".gone"})
+	require.ErrorContains(t, err, "validations.requirements")
+}
+
+func TestTheLimitsOfAnInstallationAreTheEnginesOwn(t *testing.T) {
+	require.Equal(t, engine.DefaultTimeouts(), timeouts(Default().Timeouts))
+	warn := Default().Timeouts
+	warn.ExpiredStages = "warn"
+	require.True(t, timeouts(warn).WarnOnly)
 }

@@ -58,19 +58,20 @@ type ReleaseImage struct {
 
 // Options is what an engine needs to run.
 type Options struct {
-	DB           *store.DB
-	Releases     Releases
-	Mirror       Mirror
-	Clock        clockwork.Clock
-	Logger       *slog.Logger
-	URL          string // what hosts reach, without a trailing slash
-	Images       Images
-	BaseImages   BaseImages // nil: recipes are not checked against base images
-	ReleaseList  []ReleaseImage
-	ServiceCA    []byte // PEM of the certificate authority of URL, when it is https with an own one
-	NTPSources   []string
-	Requirements func(version string) validation.Requirements // nil: the defaults
-	Timeouts     Timeouts
+	DB                  *store.DB
+	Releases            Releases
+	Mirror              Mirror
+	Clock               clockwork.Clock
+	Logger              *slog.Logger
+	URL                 string // what hosts reach, without a trailing slash
+	Images              Images
+	BaseImages          BaseImages // nil: recipes are not checked against base images
+	ReleaseList         []ReleaseImage
+	ServiceCA           []byte // PEM of the certificate authority of URL, when it is https with an own one
+	NTPSources          []string
+	Requirements        func(version string) validation.Requirements // nil: the defaults
+	DisabledValidations []validation.ID                              // of hosts
+	Timeouts            Timeouts
 }
 
 // Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.

@@ -198,7 +198,7 @@ func (c *change) judgeCluster(w *roster) (judgement, error) {
 
 func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *roster) (*validation.Report, error) {
 	input := validation.HostInput{
-		Host: host, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
+		Host: host, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h), Disabled: c.e.DisabledValidations,
 	}
 	version := ""
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
