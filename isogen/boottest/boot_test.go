@@ -76,15 +76,31 @@ func TestImagesBoot(t *testing.T) {
 		}
 	}
 
+	site.serve(t, "/kernel", must(base.Kernel())(t))
+	site.serve(t, "/initrd", must(base.Initrd(large))(t))
 	t.Run("from the network by iPXE", func(t *testing.T) {
 		t.Parallel()
-		site.serve(t, "/kernel", must(base.Kernel())(t))
-		site.serve(t, "/initrd", must(base.Initrd(large))(t))
-		site.script(t, "/ipxe", isogen.NetworkBoot{KernelURL: site.url + "/kernel", InitrdURL: site.url + "/initrd",
+		script, err := isogen.IPXEScript(isogen.NetworkBoot{KernelURL: site.url + "/kernel", InitrdURL: site.url + "/initrd",
 			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{extra}})
+		require.NoError(t, err)
+		site.text(t, "/ipxe", script)
 		console := machine{network: true, bootFile: site.url + "/ipxe"}.boot(t)
 		requireFound(t, console, large)
 		require.Regexp(t, `ARGUMENTS .*initrd=initrd .* extra=1`, console)
+		require.Contains(t, console, "ROOTFS "+sum(rootfs))
+	})
+
+	t.Run("from the network by GRUB", func(t *testing.T) {
+		t.Parallel()
+		const server = "http://10.0.2.100" // GRUB of this age knows port 80 only
+		menu, err := isogen.GRUBMenu("Discovery", isogen.NetworkBoot{KernelURL: server + "/kernel", InitrdURL: server + "/initrd",
+			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{extra}})
+		require.NoError(t, err)
+		site.text(t, "/grub.cfg", menu)
+		console := machine{uefi: true, network: true, bootFile: "grub.efi", tftp: networkGRUB(t, server),
+			forward: "tcp:10.0.2.100:80-tcp:" + strings.TrimPrefix(site.local, "http://")}.boot(t)
+		requireFound(t, console, large)
+		require.Regexp(t, `ARGUMENTS .* extra=1`, console)
 		require.Contains(t, console, "ROOTFS "+sum(rootfs))
 	})
 
@@ -146,8 +162,9 @@ func save(t *testing.T, image *isogen.Image) string {
 
 // site is the web server that machines load from.
 type site struct {
-	url string // as machines see it
-	mux *http.ServeMux
+	url   string // as machines see it
+	local string // as it is
+	mux   *http.ServeMux
 }
 
 func newSite(t *testing.T, base *isogen.Base) *site {
@@ -156,6 +173,7 @@ func newSite(t *testing.T, base *isogen.Base) *site {
 	server := httptest.NewServer(s.mux)
 	t.Cleanup(server.Close)
 	// The emulator's network shows the host's own addresses as 10.0.2.2.
+	s.local = server.URL
 	s.url = strings.Replace(server.URL, "127.0.0.1", "10.0.2.2", 1)
 	s.serve(t, "/rootfs", must(base.Rootfs())(t))
 	return s
@@ -171,12 +189,9 @@ func (s *site) serve(t *testing.T, path string, image *isogen.Image) {
 	})
 }
 
-func (s *site) script(t *testing.T, path string, n isogen.NetworkBoot) {
-	t.Helper()
-	script, err := isogen.IPXEScript(n)
-	require.NoError(t, err)
+func (s *site) text(t *testing.T, path, text string) {
 	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-		if _, err := io.WriteString(w, script); err != nil {
+		if _, err := io.WriteString(w, text); err != nil {
 			t.Error(err)
 		}
 	})
@@ -189,7 +204,9 @@ type machine struct {
 	medium   string // path of an image
 	second   string // path of an image in a second drive
 	network  bool
-	bootFile string // what the DHCP server has the network card's iPXE boot
+	bootFile string // what the DHCP server has the firmware boot: a URL for iPXE, else a file in tftp
+	tftp     string // path of the TFTP server's directory
+	forward  string // an address of the network that is the host's, as the emulator's guestfwd has it
 }
 
 func (m machine) firmware() string {
@@ -219,6 +236,9 @@ func (m machine) arguments(t *testing.T, dir, console string) []string {
 		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+firmware, "-drive", "if=pflash,format=raw,file="+variables)
 	}
 	switch {
+	case m.tftp != "":
+		args = append(args, "-netdev", "user,id=net,bootfile="+m.bootFile+",tftp="+m.tftp+",guestfwd="+m.forward,
+			"-device", "virtio-net-pci,netdev=net,bootindex=0,romfile=")
 	case m.bootFile != "":
 		args = append(args, "-netdev", "user,id=net,bootfile="+m.bootFile, "-device", "virtio-net-pci,netdev=net,bootindex=0")
 	case m.network:

@@ -203,6 +203,18 @@ func efiPartition(t *testing.T, dir string) []byte {
 	return read(t, image)
 }
 
+// networkGRUB is a directory with the program grub.efi, which goes on with the menu at the server's /grub.cfg.
+func networkGRUB(t *testing.T, server string) string {
+	t.Helper()
+	dir := t.TempDir()
+	start := filepath.Join(dir, "start.cfg")
+	root := "(http," + strings.TrimPrefix(server, "http://") + ")"
+	require.NoError(t, os.WriteFile(start, []byte("net_bootp\nset root="+root+"\nconfigfile "+root+"/grub.cfg\n"), 0o644))
+	run(t, "grub-mkimage", append([]string{"-O", "x86_64-efi", "-p", root, "-c", start, "-o", filepath.Join(dir, "grub.efi"), "http", "efinet", "net"},
+		strings.Fields(grubModules)...)...)
+	return dir
+}
+
 const howToInstall = "run .ci/install-emulator, as `make test` does, to install what the boot tests need"
 
 func kernelDir(t *testing.T) string {
