@@ -106,6 +106,7 @@ func (s *Service) Handlers() Handlers {
 		"V2ListSupportedOperators":            s.supportedOperators,
 		"V2ListOperatorProperties":            s.operatorProperties,
 	}
+	handlers["v2GetOpenAPI"] = s.openAPI()
 	for id, handler := range handlers {
 		handlers[id] = translate(handler)
 	}

@@ -29,31 +29,35 @@ type Handlers map[string]echo.HandlerFunc
 // Operations returns all operations of the API's description (swagger.yaml of the assisted-service), ordered by path.
 func Operations() []Operation { return slices.Clone(operations) }
 
+// Additions returns the operations that are the appliance's own.
+func Additions() []Operation { return slices.Clone(additions) }
+
 // Register hangs every operation into the router. One that has no handler answers 501 in the API's own error shape, so
 // that a client learns which operation it was that the appliance does not have. A handler for an operation that the API
 // does not know is an error, and nothing is registered then.
 func Register(router *echo.Echo, handlers Handlers) error {
 	unknown := maps.Clone(handlers)
-	for _, operation := range operations {
+	all := slices.Concat(operations, additions)
+	for _, operation := range all {
 		delete(unknown, operation.ID)
 	}
 	if len(unknown) > 0 {
 		return fmt.Errorf("register the API: %q are no operations of it", slices.Sorted(maps.Keys(unknown)))
 	}
-	for _, operation := range operations {
+	for _, operation := range all {
 		handler := handlers[operation.ID]
 		if handler == nil {
 			handler = missing(operation)
 		}
 		router.Add(operation.Method, BasePath+operation.Path, handler)
 	}
-	refuseOtherMethods(router)
+	refuseOtherMethods(router, all)
 	return nil
 }
 
 // refuseOtherMethods answers 405 on the API's paths for the methods that they do not have. The router would do so by itself,
 // but for the page shell, which answers GET everywhere.
-func refuseOtherMethods(router *echo.Echo) {
+func refuseOtherMethods(router *echo.Echo, operations []Operation) {
 	allowed := make(map[string][]string)
 	for _, operation := range operations {
 		allowed[operation.Path] = append(allowed[operation.Path], operation.Method)
@@ -86,6 +90,10 @@ const instructionsRoute = BasePath + "/v2/infra-envs/:infra_env_id/hosts/:host_i
 
 // LogsRoute is the route by which hosts and the controller upload their logs, which are larger than other bodies.
 const LogsRoute = BasePath + "/v2/clusters/:cluster_id/logs"
+
+var additions = []Operation{
+	{"v2GetOpenAPI", http.MethodGet, "/v2/openapi"},
+}
 
 var operations = []Operation{
 	{"v2ListClusters", http.MethodGet, "/v2/clusters"},

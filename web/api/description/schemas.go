@@ -1,0 +1,214 @@
+package description
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+
+	openapi "github.com/go-openapi/errors"
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+)
+
+const reference = "#/components/schemas/"
+
+// Bodies of errors; see package problem.
+type (
+	errorModel       = models.Error
+	infraErrorModel  = models.InfraError
+	schemaErrorModel struct {
+		Code    int32  `json:"code"`
+		Message string `json:"message"`
+	}
+	anything struct{}
+)
+
+// schemas collects the schemas of types.
+type schemas struct{ defined object }
+
+func (s *schemas) of(value any) object {
+	if _, any := value.(anything); any {
+		return object{"type": "object"}
+	}
+	return s.schema(reflect.TypeOf(value))
+}
+
+// define adds a type under a name of its own.
+func (s *schemas) define(name string, value any) {
+	s.defined[name] = s.structure(reflect.TypeOf(value))
+}
+
+type validator interface{ Validate(strfmt.Registry) error }
+
+// formats are types that are written as a string of some form.
+func formats() map[reflect.Type]string {
+	return map[reflect.Type]string{
+		reflect.TypeFor[time.Time]():       "date-time",
+		reflect.TypeFor[strfmt.DateTime](): "date-time",
+		reflect.TypeFor[strfmt.UUID]():     "uuid",
+		reflect.TypeFor[strfmt.URI]():      "uri",
+		reflect.TypeFor[strfmt.Password](): "password",
+		reflect.TypeFor[strfmt.MAC]():      "mac",
+		reflect.TypeFor[strfmt.IPv4]():     "ipv4",
+		reflect.TypeFor[strfmt.IPv6]():     "ipv6",
+		reflect.TypeFor[strfmt.Base64]():   "byte",
+	}
+}
+
+func (s *schemas) schema(t reflect.Type) object {
+	if format, ok := formats()[t]; ok {
+		return object{"type": "string", "format": format}
+	}
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return object{}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.schema(t.Elem())
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return object{"type": "integer"}
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number"}
+	case reflect.Slice, reflect.Array:
+		return object{"type": "array", "items": s.schema(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": s.schema(t.Elem())}
+	case reflect.String:
+		return s.text(t)
+	case reflect.Struct:
+		return s.named(t)
+	}
+	return object{} // anything
+}
+
+// nonsense is a text that no list of values has.
+const nonsense = "\x00"
+
+// text is a string, of a list of values if its type has one.
+func (s *schemas) text(t reflect.Type) object {
+	value := reflect.New(t)
+	value.Elem().SetString(nonsense)
+	schema := object{"type": "string"}
+	model, ok := value.Elem().Interface().(validator)
+	if !ok {
+		return schema
+	}
+	for _, failed := range failures(model) {
+		if failed.Code() == openapi.EnumFailCode {
+			schema["enum"] = failed.Values
+		}
+	}
+	return schema
+}
+
+// named is a struct: a reference to its schema, which is made when it is met first.
+func (s *schemas) named(t reflect.Type) object {
+	name := t.Name()
+	if name == "" || t.PkgPath() == reflect.TypeFor[described]().PkgPath() {
+		return s.structure(t)
+	}
+	if name == "DeletedAt" {
+		return object{"type": "string", "format": "date-time", "nullable": true}
+	}
+	if _, met := s.defined[name]; !met {
+		s.defined[name] = object{} // it may hold itself
+		s.defined[name] = s.structure(t)
+	}
+	return object{"$ref": reference + name}
+}
+
+func (s *schemas) structure(t reflect.Type) object {
+	properties := object{}
+	s.fields(t, properties)
+	schema := object{"type": "object", "properties": properties}
+	required, values := asked(t)
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	for name, list := range values {
+		if property, ok := properties[name].(object); ok && property["$ref"] == nil {
+			property["enum"] = list
+		}
+	}
+	return schema
+}
+
+func (s *schemas) fields(t reflect.Type, properties object) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous && name == "":
+			inner := field.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			s.fields(inner, properties)
+		case !field.IsExported() || name == "-":
+		default:
+			if name == "" {
+				name = field.Name
+			}
+			properties[name] = s.schema(field.Type)
+		}
+	}
+}
+
+// asked finds by a model's Validate method which fields it requires and which values its texts take.
+func asked(t reflect.Type) (required []string, values map[string][]any) {
+	empty, ok := reflect.New(t).Interface().(validator)
+	if !ok {
+		return nil, nil
+	}
+	for _, failed := range failures(empty) {
+		if failed.Code() == openapi.RequiredFailCode && !strings.Contains(failed.Name, ".") {
+			required = append(required, failed.Name)
+		}
+	}
+	odd := reflect.New(t)
+	for i := range t.NumField() {
+		field := odd.Elem().Field(i)
+		switch {
+		case !field.CanSet():
+		case field.Kind() == reflect.String:
+			field.SetString(nonsense)
+		case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.String:
+			pointed := reflect.New(field.Type().Elem())
+			pointed.Elem().SetString(nonsense)
+			field.Set(pointed)
+		}
+	}
+	values = make(map[string][]any)
+	model, _ := odd.Interface().(validator)
+	for _, failed := range failures(model) {
+		if failed.Code() == openapi.EnumFailCode {
+			values[failed.Name] = failed.Values
+		}
+	}
+	return required, values
+}
+
+// failures are what a model's Validate method finds, one by one.
+func failures(model validator) []*openapi.Validation {
+	var found []*openapi.Validation
+	var visit func(error)
+	visit = func(err error) {
+		var composite *openapi.CompositeError
+		var failed *openapi.Validation
+		switch {
+		case err == nil:
+		case errors.As(err, &composite):
+			for _, inner := range composite.Errors {
+				visit(inner)
+			}
+		case errors.As(err, &failed):
+			found = append(found, failed)
+		}
+	}
+	visit(model.Validate(strfmt.Default))
+	return found
+}
