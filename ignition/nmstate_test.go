@@ -1,7 +1,10 @@
 package ignition
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -322,6 +325,35 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 			}
 		}
 	})
+	t.Run("site definitions and custom resources", func(t *testing.T) {
+		found := 0
+		for _, pattern := range []string{"siteconfig/*.yaml", "hive-samples/*.yaml"} {
+			paths, err := filepath.Glob(filepath.Join(dir, pattern))
+			require.NoError(t, err)
+			for _, path := range paths {
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+					var document yaml.Node
+					err := decoder.Decode(&document)
+					if errors.Is(err, io.EOF) {
+						break
+					}
+					require.NoError(t, err, path)
+					for _, host := range hostNetworks(t, &document) {
+						found++
+						cards, err := host.cards()
+						require.NoError(t, err, path)
+						state, err := parseState(host.YAML, cards)
+						require.NoError(t, err, "%s\n%s", path, host.YAML)
+						_, err = state.keyfiles("", cards)
+						require.NoError(t, err, "%s\n%s", path, host.YAML)
+					}
+				}
+			}
+		}
+		require.Greater(t, found, 3)
+	})
 	t.Run("nmstate's own examples", func(t *testing.T) {
 		paths, err := filepath.Glob(filepath.Join(dir, "nmstate", "*.yml"))
 		require.NoError(t, err)
@@ -343,4 +375,31 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 		}
 		require.Equal(t, 2, converted, "the others have bridges, tunnels, rules or take away what is there")
 	})
+}
+
+// hostNetworks finds the descriptions in a document: mappings with the state as config and the cards as interfaces.
+func hostNetworks(t *testing.T, n *yaml.Node) []HostNetwork {
+	t.Helper()
+	var all []HostNetwork
+	if n.Kind == yaml.MappingNode {
+		config, interfaces := field(n, "config"), field(n, "interfaces")
+		if config != nil && interfaces != nil && interfaces.Kind == yaml.SequenceNode {
+			var cards []struct {
+				Name string `yaml:"name"`
+				MAC  string `yaml:"macAddress"`
+			}
+			require.NoError(t, interfaces.Decode(&cards))
+			text, err := yaml.Marshal(config)
+			require.NoError(t, err)
+			host := HostNetwork{YAML: string(text)}
+			for _, card := range cards {
+				host.Interfaces = append(host.Interfaces, NetworkInterface{MAC: card.MAC, Name: card.Name})
+			}
+			return []HostNetwork{host}
+		}
+	}
+	for _, child := range n.Content {
+		all = append(all, hostNetworks(t, child)...)
+	}
+	return all
 }

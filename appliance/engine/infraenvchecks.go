@@ -143,6 +143,24 @@ func checkProxies(proxies ...string) error {
 	return nil
 }
 
+// checkNoProxy refuses what could be no destination: "*", or addresses, networks, hosts and domains with commas between
+// them.
+func checkNoProxy(list string) error {
+	if list == "" || list == "*" {
+		return nil
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		_, address := netip.ParseAddr(item)
+		_, prefix := netip.ParsePrefix(item)
+		if address == nil || prefix == nil || network.CheckHostname(strings.Trim(strings.TrimPrefix(item, "*"), ".")) == "" {
+			continue
+		}
+		return invalid("no_proxy has %q, which is no address, network, host or domain; name them with commas between them.", item)
+	}
+	return nil
+}
+
 // redact leaves the password out of a URL, or out of what was meant for one.
 func redact(text string, parsed *url.URL) string {
 	if parsed != nil && parsed.User != nil {

@@ -59,6 +59,9 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 // newInfraEnv is the row of an infra-env that is registered now.
 func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraEnvCreateParams, now time.Time) (*infraEnvRecord, error) {
 	version, arch := params.OpenshiftVersion, params.CPUArchitecture
+	if arch == models.InfraEnvCPUArchitectureAarch64 {
+		arch = models.InfraEnvCPUArchitectureArm64 // what the API calls it everywhere else
+	}
 	var clusterID strfmt.UUID
 	if params.ClusterID != nil && *params.ClusterID != "" {
 		clusterID = *params.ClusterID

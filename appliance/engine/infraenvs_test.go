@@ -288,6 +288,9 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 			p.AdditionalTrustBundle = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----"
 		}, "Certificate 1 of the additional trust bundle can't be read", false},
 		"a proxy without a scheme": {func(p *models.InfraEnvCreateParams) { p.Proxy = &models.Proxy{HTTPProxy: swag.String("proxy:3128")} }, `The proxy "proxy:3128" is not a URL`, false},
+		"a no_proxy with blanks": {func(p *models.InfraEnvCreateParams) {
+			p.Proxy = &models.Proxy{NoProxy: swag.String(".example,192.0.2.0/24 10.0.0.1")}
+		}, `no_proxy has "192.0.2.0/24 10.0.0.1"`, false},
 		"an override that is none": {func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = `{"ignition":{"version":"9.9.9"}}` }, `is "9.9.9"; versions 3.0.0 to`, false},
 		"a kernel argument without a value": {func(p *models.InfraEnvCreateParams) {
 			p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "a"}, {Operation: "append"}}
@@ -521,7 +524,10 @@ func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
 		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
 	}))
 	b.requireRefused(err, Invalid, "The infra-env is for arm64")
-	for list, count := range map[string]int{"": 1, cluster: 1, "00000000-0000-4000-8000-000000000000": 0} {
+	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "arm64", URL: "quay.io/release:4.20.8-arm"})
+	arm := b.register(func(p *models.InfraEnvCreateParams) { p.CPUArchitecture = "aarch64" })
+	require.Equal(t, "arm64", arm.CPUArchitecture)
+	for list, count := range map[string]int{"": 2, cluster: 1, "00000000-0000-4000-8000-000000000000": 0} {
 		envs, err := b.InfraEnvs(list)
 		require.NoError(t, err)
 		require.Len(t, envs, count)

@@ -265,7 +265,7 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkProxies(config.Proxy.HTTP, config.Proxy.HTTPS); err != nil {
+	if err := firstOf(checkProxies(config.Proxy.HTTP, config.Proxy.HTTPS), checkNoProxy(config.Proxy.No)); err != nil {
 		return nil, err
 	}
 	recipe := &Recipe{
