@@ -5,12 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -205,4 +209,41 @@ func TestAnImageIsTakenOutOfTheMirrorsRelease(t *testing.T) {
 	})
 	list := osImagesAt(t, address)
 	requireSentence(t, list[1].Message, "there is no release 4.1.0 for x86_64 under release_images; add it there, or give the pull spec of its release image")
+}
+
+func TestAnImageIsFetchedByHTTPSWithTheMirrorsCA(t *testing.T) {
+	from := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "live.iso", time.Time{}, bytes.NewReader(liveISO(t)))
+	}))
+	t.Cleanup(from.Close)
+	s := newSite(t)
+	s.config.OSImages = []appliance.OSImage{{URL: from.URL + "/live.iso"}}
+	address, stop := s.start(t)
+	eventually(t, "the server's certificate is refused", func() bool {
+		return strings.Contains(osImagesAt(t, address)[0].Message, "certificate signed by unknown authority")
+	})
+	stop()
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: from.Certificate().Raw}), 0o600))
+	s.config.Mirror.CABundle = bundle
+	address, _ = s.start(t)
+	eventually(t, "the image is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
+}
+
+func TestAnImageIsFetchedThroughTheConfiguredProxy(t *testing.T) {
+	asked := make(chan string, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- r.URL.String():
+		default:
+		}
+		http.ServeContent(w, r, "live.iso", time.Time{}, bytes.NewReader(liveISO(t)))
+	}))
+	t.Cleanup(proxy.Close)
+	s := newSite(t)
+	s.config.OSImages = []appliance.OSImage{{URL: "http://files.site.test/live.iso"}}
+	s.config.OSImageProxy = proxy.URL
+	address, _ := s.start(t)
+	eventually(t, "the image is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
+	require.Equal(t, "http://files.site.test/live.iso", <-asked)
 }

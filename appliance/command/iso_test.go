@@ -280,6 +280,8 @@ func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
 	require.Contains(t, text, "by Landfall")
 	require.NotContains(t, text, report.SHA256)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", base)), "nothing, it is as it was published")
+	other := liveISOOf(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}})
+	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", other)), "cannot be used: it has no Ignition embed area")
 
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
 	require.Equal(t, report.Kargs+"\n", requireDone(t, landfall(t, "iso", "extract", out, "kargs")))

@@ -170,8 +170,12 @@ func writeImage(cmd *cobra.Command, image *isogen.Image, name string) error {
 	}
 	bar := newMeter(cmd.ErrOrStderr(), image.Size(), "writing")
 	sum := sha256.New()
+	sinks := []io.Writer{out, bar}
+	if name != "-" {
+		sinks = append(sinks, sum)
+	}
 	reader := image.NewReader()
-	_, err = io.CopyBuffer(io.MultiWriter(out, sum, bar), &contextReader{cmd.Context(), reader}, make([]byte, 1<<20))
+	_, err = io.CopyBuffer(io.MultiWriter(sinks...), &contextReader{cmd.Context(), reader}, make([]byte, 1<<20))
 	bar.end()
 	if err = finish(errors.Join(err, reader.Close())); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

@@ -25,6 +25,7 @@ type inspection struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256,omitempty"`
 	*isogen.Info
+	Problem   string     `json:"problem,omitempty"`    // why no images can be made from it
 	RootfsURL string     `json:"rootfs_url,omitempty"` // that a minimal image fetches its root file system from
 	Kargs     string     `json:"command_line"`         // of the kernel, "" if the ISO does not tell
 	Embedded  *embedding `json:"embedded"`             // null if there is nothing
@@ -83,7 +84,8 @@ type isoFile struct {
 	path     string
 	file     *os.File
 	size     int64
-	info     *isogen.Info // nil if nothing can be made from it: a config image
+	info     *isogen.Info
+	problem  string // why no images can be made from it: it may be a config image
 	volume   *iso9660.Volume
 	embedded *isogen.Embedding
 }
@@ -109,13 +111,14 @@ func openISO(path string) (_ *isoFile, err error) {
 	if err != nil && !errors.Is(err, isogen.ErrNoPayload) && !errors.Is(err, isogen.ErrNoEmbedArea) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if base, err := isogen.Open(path); err == nil {
-		info := base.Info()
-		i.info = &info
-		return i, base.Close()
+	base, err := isogen.Open(path)
+	if err != nil {
+		i.info, i.problem = &isogen.Info{VolumeID: i.volume.ID, Size: i.size}, err.Error()
+		return i, nil
 	}
-	i.info = &isogen.Info{VolumeID: i.volume.ID, Size: i.size}
-	return i, nil
+	info := base.Info()
+	i.info = &info
+	return i, base.Close()
 }
 
 // Close closes the file, which was only read.
@@ -136,7 +139,7 @@ func sumOf(r io.Reader) (string, error) {
 }
 
 func (i *isoFile) inspect() *inspection {
-	report := &inspection{File: i.path, Info: i.info}
+	report := &inspection{File: i.path, Info: i.info, Problem: i.problem}
 	e := i.embedded
 	if e == nil {
 		return report
@@ -189,8 +192,11 @@ func (r *inspection) write(out io.Writer) error {
 	row("size", "%d bytes", r.Size)
 	row("sha256", "%s", r.SHA256)
 	row("boots as", "%s", strings.Join(r.Boots, ", "))
-	row("minimal", "%s", can(r.Minimal, r.MinimalReason))
-	row("network", "%s", can(r.NetworkBoot, r.NetworkReason))
+	if r.Problem == "" {
+		row("minimal", "%s", can(r.Minimal, r.MinimalReason))
+		row("network", "%s", can(r.NetworkBoot, r.NetworkReason))
+	}
+	row("no base", "%s", r.Problem)
 	if r.EmbedArea.Length > 0 {
 		row("embed area", "%d bytes at %d %s", r.EmbedArea.Length, r.EmbedArea.Offset, r.EmbedArea.File)
 	}
