@@ -300,6 +300,22 @@ func TestAConfigIsTakenFromStandardInput(t *testing.T) {
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
 }
 
+func TestOneImageOfTheBaseTakesItsConfigFromImagesThatHoldItAlone(t *testing.T) {
+	dir := t.TempDir()
+	keeper, small := filepath.Join(dir, "keeper.iso"), filepath.Join(dir, "small.iso")
+	requireDone(t, landfall(t, "iso", "build", "--await-config-image", "--base", liveISO(t), "--karg", "quiet", "-o", keeper))
+	var report inspection
+	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", keeper))), &report))
+	require.True(t, strings.HasSuffix(report.Kargs, " quiet"), report.Kargs)
+	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", "--quick", keeper)), "landfall-config-image")
+
+	requireDone(t, landfall(t, "iso", "build", "--config-image", "--ignition", fileOf(t, "config.ign", ignitionConfig), "-o", small))
+	info, err := os.Stat(small)
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(200_000))
+	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", small, "config")))
+}
+
 func TestWhatCanNotBeBuiltOrReadIsSaidAndNothingIsLeft(t *testing.T) {
 	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	dir := t.TempDir()
@@ -310,19 +326,22 @@ func TestWhatCanNotBeBuiltOrReadIsSaidAndNothingIsLeft(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"no base":             {[]string{"build", "--ignition", config, "-o", out}, exitUsage, "--base (a live ISO), --ignition (a config) and -o"},
-		"a base like none":    {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure, "not an ISO 9660 image"},
-		"the base as output":  {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage, "-o names the live ISO that the image is made from"},
-		"a folder as output":  {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage, "is a directory; name the file"},
-		"no config":           {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure, "plain.txt can't be used"},
-		"no keyfiles":         {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(), "-o", out}, exitFailure, "holds no NetworkManager keyfiles"},
-		"another file":        {[]string{"build", "--base", base, "--ignition", config, "--network", filepath.Dir(plain), "-o", out}, exitFailure, "is no NetworkManager keyfile"},
-		"too many arguments":  {[]string{"build", "--base", base, "--ignition", config, "--karg", strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
-		"minimal without URL": {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out}, exitUsage, "--minimal and --rootfs-url go together"},
-		"inspect no ISO":      {[]string{"inspect", plain}, exitFailure, "can't be read as an ISO"},
-		"inspect nothing":     {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
-		"extract nothing":     {[]string{"extract", base, "config"}, exitFailure, "no Ignition config is embedded"},
-		"extract all of none": {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure, "no Ignition config is embedded"},
+		"no base":                 {[]string{"build", "--ignition", config, "-o", out}, exitUsage, "--base (a live ISO), --ignition (a config) and -o"},
+		"a base like none":        {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure, "not an ISO 9660 image"},
+		"the base as output":      {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage, "-o names the live ISO that the image is made from"},
+		"a folder as output":      {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage, "is a directory; name the file"},
+		"no config":               {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure, "plain.txt can't be used"},
+		"no keyfiles":             {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(), "-o", out}, exitFailure, "holds no NetworkManager keyfiles"},
+		"another file":            {[]string{"build", "--base", base, "--ignition", config, "--network", filepath.Dir(plain), "-o", out}, exitFailure, "is no NetworkManager keyfile"},
+		"too many arguments":      {[]string{"build", "--base", base, "--ignition", config, "--karg", strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
+		"minimal without URL":     {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out}, exitUsage, "--minimal and --rootfs-url go together"},
+		"config and base":         {[]string{"build", "--config-image", "--base", base, "--ignition", config, "-o", out}, exitUsage, "--config-image holds a config alone"},
+		"config and awaiting":     {[]string{"build", "--await-config-image", "--base", base, "--ignition", config, "-o", out}, exitUsage, "--await-config-image takes its config from another drive"},
+		"config image, no config": {[]string{"build", "--config-image", "-o", out}, exitUsage, "--ignition (a config)"},
+		"inspect no ISO":          {[]string{"inspect", plain}, exitFailure, "can't be read as an ISO"},
+		"inspect nothing":         {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
+		"extract nothing":         {[]string{"extract", base, "config"}, exitFailure, "no Ignition config is embedded"},
+		"extract all of none":     {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure, "no Ignition config is embedded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"iso"}, c.arguments...)...)

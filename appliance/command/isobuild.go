@@ -21,6 +21,7 @@ type isoBuild struct {
 	base, ignition, network, out, rootfsURL string
 	append, remove, replace                 []string
 	minimal, makeTable                      bool
+	configImage, awaitConfigImage           bool
 }
 
 func newISOBuild() *cobra.Command {
@@ -29,14 +30,13 @@ func newISOBuild() *cobra.Command {
 		Use:   "build --base FILE --ignition FILE -o FILE|-",
 		Short: "Make an image out of a live ISO and an Ignition config",
 		Long: "Make an image out of a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe (-o -).\n" +
-			"The same input gives the same bytes. When the image is not written to a pipe, its SHA-256 is written as sha256sum does.",
+			"The same input gives the same bytes. When the image is not written to a pipe, its SHA-256 is written as sha256sum does.\n\n" +
+			"Who keeps one live ISO on the USB drives makes it once with --await-config-image: it takes its config from a second drive,\n" +
+			"a small image that --config-image makes of each config.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.base == "" || o.ignition == "" || o.out == "" {
-				return usage("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) are all needed")
-			}
-			if o.minimal != (o.rootfsURL != "") {
-				return usage("--minimal and --rootfs-url go together: a minimal image fetches its root file system from there")
+			if err := o.check(); err != nil {
+				return err
 			}
 			return o.run(cmd)
 		},
@@ -51,14 +51,41 @@ func newISOBuild() *cobra.Command {
 	flags.BoolVar(&o.minimal, "minimal", false, "make the minimal image, without the root file system")
 	flags.StringVar(&o.rootfsURL, "rootfs-url", "", "with --minimal: URL that the root file system is fetched from")
 	flags.BoolVar(&o.makeTable, "make-table", false, "with --minimal: make the table that it needs, beside the live ISO, where that has none")
+	flags.BoolVar(&o.configImage, "config-image", false, "make a small image with the config alone, for a second drive; without --base")
+	flags.BoolVar(&o.awaitConfigImage, "await-config-image", false, "make an image that takes its config from such a drive; without --ignition")
 	flags.StringVarP(&o.out, "output", "o", "", "file or disk to write; - is standard output")
 	return cmd
 }
 
+// check looks at how the flags go together.
+func (o *isoBuild) check() error {
+	edits := len(o.append) + len(o.remove) + len(o.replace)
+	switch {
+	case o.configImage && (o.base != "" || o.awaitConfigImage || o.minimal || edits > 0):
+		return usage("--config-image holds a config alone: leave out --base, --minimal, --await-config-image and kernel arguments")
+	case o.awaitConfigImage && (o.ignition != "" || o.network != "" || o.minimal):
+		return usage("--await-config-image takes its config from another drive: leave out --ignition, --network and --minimal")
+	case o.base == "" && !o.configImage || o.ignition == "" && !o.awaitConfigImage || o.out == "":
+		return usage("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) are all needed")
+	case o.minimal != (o.rootfsURL != ""):
+		return usage("--minimal and --rootfs-url go together: a minimal image fetches its root file system from there")
+	}
+	return nil
+}
+
 func (o *isoBuild) run(cmd *cobra.Command) (err error) {
-	payload, err := o.payload(cmd.InOrStdin())
-	if err != nil {
-		return err
+	var payload isogen.Payload
+	if !o.awaitConfigImage {
+		if payload, err = o.payload(cmd.InOrStdin()); err != nil {
+			return err
+		}
+	}
+	if o.configImage {
+		image, err := isogen.ConfigImage(payload)
+		if err != nil {
+			return err
+		}
+		return writeImage(cmd, image, o.out)
 	}
 	if err := o.refuseBaseAsOutput(); err != nil {
 		return err
@@ -89,6 +116,9 @@ func (o *isoBuild) refuseBaseAsOutput() error {
 
 func (o *isoBuild) image(cmd *cobra.Command, base *isogen.Base, payload isogen.Payload) (*isogen.Image, error) {
 	arguments := o.arguments()
+	if o.awaitConfigImage {
+		return base.AwaitConfigImage(arguments...)
+	}
 	if !o.minimal {
 		return base.Full(payload, arguments...)
 	}
