@@ -1,0 +1,218 @@
+package telescope
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen"
+)
+
+const mib = 1 << 20
+
+var start = time.Date(2026, 5, 23, 12, 0, 0, 0, time.UTC)
+
+// full is an image of 100 MiB with the parts that a CoreOS image has.
+var full = Image{InfraEnvID: "env", Kind: "full", Revision: `"a"`, Size: 100 * mib, Segments: []isogen.Segment{
+	{Name: "boot loader", Start: 0, End: 4 * mib}, {Name: "kernel", Start: 4 * mib, End: 14 * mib},
+	{Name: "initrd", Start: 14 * mib, End: 39 * mib}, {Name: "config", Start: 39 * mib, End: 40 * mib},
+	{Name: "rootfs", Start: 40 * mib, End: 100 * mib},
+}}
+
+func newTelescope() (*Telescope, *clockwork.FakeClock) {
+	clock := clockwork.NewFakeClockAt(start)
+	return New(clock), clock
+}
+
+// sweep reads a range in pieces, each one taking so long.
+func sweep(t *Telescope, clock *clockwork.FakeClock, client, agent string, image Image, from, to, piece int64, each time.Duration) {
+	for at := from; at < to; at += piece {
+		read, _ := t.Request(client, agent, image)
+		clock.Advance(each)
+		read.Sent(at, min(piece, to-at))
+		read.Done("")
+	}
+}
+
+func only(t *testing.T, reports []Report) Report {
+	t.Helper()
+	require.Len(t, reports, 1)
+	return reports[0]
+}
+
+func TestAManagementControllerIsFollowedThroughAnImage(t *testing.T) {
+	scope, clock := newTelescope()
+	const piece = 32 << 10
+	sweep(scope, clock, "10.0.0.7", "", full, 0, 2*mib, piece, 50*time.Millisecond)
+	report := only(t, scope.Reads("env"))
+	require.Equal(t, "BMC 10.0.0.7 is reading the boot loader, 50 % of it so far, at 655 kB/s in 20 ranges a second.", report.Sentence)
+	require.Equal(t, Reading, report.State)
+
+	clock.Advance(time.Minute)
+	require.Equal(t, "BMC 10.0.0.7 stopped 60 s ago in the boot loader at 50 %: the machine has not started the kernel; look at its boot order and its console.",
+		only(t, scope.Reads("env")).Sentence)
+
+	sweep(scope, clock, "10.0.0.7", "", full, 4*mib, 39*mib, piece, time.Millisecond)
+	sweep(scope, clock, "10.0.0.7", "", full, 40*mib, 40*mib+23*mib, piece, time.Millisecond)
+	clock.Advance(40 * time.Second)
+	report = only(t, scope.Reads("env"))
+	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, stopped 40 s ago in the rootfs at 38 %: link too slow or mount lost.", report.Sentence)
+	require.Equal(t, Stopped, report.State)
+	require.EqualValues(t, 60*mib, report.Bytes)
+	require.Equal(t, 60.0, report.SharePercent)
+	require.Equal(t, []Share{{"boot loader", 50}, {"kernel", 100}, {"initrd", 100}, {"config", 0}, {"rootfs", 38.3}}, report.Segments)
+	require.Equal(t, start, report.FirstRead)
+	require.Equal(t, clock.Now().Add(-40*time.Second), report.LastRead)
+	require.Zero(t, report.BytesPerSecond)
+
+	registered := only(t, scope.Reads("env", clock.Now().Add(-time.Second)))
+	require.Equal(t, Finished, registered.State)
+	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, and a host of this infra-env has registered since.", registered.Sentence)
+	require.Equal(t, Stopped, only(t, scope.Reads("env", start.Add(-time.Hour))).State, "a host of long ago says nothing")
+
+	sweep(scope, clock, "10.0.0.7", "", full, 40*mib, 100*mib, piece, time.Millisecond)
+	report = only(t, scope.Reads("env"))
+	require.Equal(t, Finished, report.State)
+	require.Equal(t, "BMC 10.0.0.7 has read all that it needs to boot (kernel, initrd and rootfs).", report.Sentence)
+}
+
+func TestWhatAReaderIsCalled(t *testing.T) {
+	for agent, c := range map[string]struct {
+		kind, sentence string
+	}{
+		"Mozilla/5.0 (X11; Linux x86_64)": {"full", "The browser on 10.0.0.8 is reading"},
+		"curl/8.5.0":                      {"full", "The download by curl on 10.0.0.8 is reading"},
+		"curl/7.76.1":                     {"rootfs", "Host 10.0.0.8 is reading the rootfs"},
+		"Wget/1.21":                       {"minimal", "The download by wget on 10.0.0.8 is reading"},
+		"iPXE/1.21.1":                     {"initrd", "iPXE on 10.0.0.8 is reading the initrd"},
+		"GRUB 2.12":                       {"kernel", "GRUB on 10.0.0.8 is reading the kernel"},
+		"UefiHttpBoot/1.0":                {"full", "The firmware of 10.0.0.8 is reading"},
+		"":                                {"full", "The client 10.0.0.8 is reading"},
+	} {
+		scope, clock := newTelescope()
+		read, first := scope.Request("10.0.0.8", agent, Image{InfraEnvID: "env", Kind: c.kind, Size: 50 * mib})
+		require.True(t, first)
+		clock.Advance(time.Second)
+		read.Sent(0, 10*mib)
+		require.Contains(t, only(t, scope.Reads("env")).Sentence, c.sentence, agent)
+	}
+}
+
+func TestADownloadIsFollowedWhileItIsSent(t *testing.T) {
+	scope, clock := newTelescope()
+	read, _ := scope.Request("10.0.0.9", "curl/8.5.0", full)
+	for at := int64(0); at < 20*mib; at += 2 * mib {
+		clock.Advance(time.Second)
+		read.Sent(at, 2*mib)
+	}
+	report := only(t, scope.Reads("env"))
+	require.Equal(t, 20.0, report.SharePercent)
+	require.InDelta(t, 2*mib, report.BytesPerSecond, 0.5*mib)
+
+	read.Done("it took nothing any more and was dropped")
+	require.Equal(t, "The download by curl on 10.0.0.9 has read kernel, stopped 0 s ago in the initrd at 24 %: it took nothing any more and was dropped.",
+		only(t, scope.Reads("env")).Sentence)
+
+	read, first := scope.Request("10.0.0.9", "curl/8.5.0", full)
+	require.False(t, first, "it goes on")
+	clock.Advance(90 * time.Second)
+	read.Sent(20*mib, 80*mib)
+	read.Done("")
+	report = only(t, scope.Reads("env"))
+	require.Equal(t, Finished, report.State)
+	require.Equal(t, "The download by curl on 10.0.0.9 has read all of the full image, in 100 s.", report.Sentence)
+}
+
+func TestABreakOfHalfAnHourIsTheEndOfARead(t *testing.T) {
+	scope, clock := newTelescope()
+	sweep(scope, clock, "10.0.0.7", "", full, 0, mib, mib, time.Second)
+	clock.Advance(sameRead + time.Second)
+	_, first := scope.Request("10.0.0.7", "", full)
+	require.True(t, first)
+	require.Zero(t, only(t, scope.Reads("env")).SharePercent)
+}
+
+// TestArtifactsBelongToWhatTheirReaderNamedLast: kernel and rootfs are asked for by version only.
+func TestArtifactsBelongToWhatTheirReaderNamedLast(t *testing.T) {
+	scope, clock := newTelescope()
+	rootfs := Image{Kind: "rootfs", Size: mib}
+	scope.Request("10.0.0.7", "iPXE", Image{InfraEnvID: "env", Kind: "initrd", Size: mib})
+	scope.Request("10.0.0.7", "curl", rootfs)
+	scope.Request("10.0.0.8", "curl", rootfs)
+	require.Len(t, scope.Reads("env"), 2)
+	clock.Advance(belongs)
+	scope.Request("10.0.0.7", "another", rootfs)
+	require.Len(t, scope.Reads("env"), 2)
+}
+
+func TestReadsAreBoundedAndForgotten(t *testing.T) {
+	scope, clock := newTelescope()
+	for i := range maxReads + 50 {
+		clock.Advance(time.Second)
+		image := full
+		image.InfraEnvID = fmt.Sprintf("env-%d", i/100)
+		read, _ := scope.Request(fmt.Sprintf("10.0.%d.%d", i/200, i%200), "", image)
+		read.Sent(0, 1)
+	}
+	require.Len(t, scope.reads, maxReads)
+	require.Len(t, scope.last, maxReads)
+	require.Len(t, scope.Reads("env-0"), 50, "those that were quiet for longest are gone")
+	reports := scope.Reads("env-1")
+	require.Len(t, reports, 100)
+	require.True(t, reports[0].LastRead.After(reports[99].LastRead))
+	scope.Forget("env-1")
+	require.Empty(t, scope.Reads("env-1"))
+}
+
+// TestCoverageCountsEachByteOnce compares with a map of bytes.
+func TestCoverageCountsEachByteOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var c coverage
+		var plain [500]bool
+		for range random.IntN(60) {
+			from := random.Int64N(490)
+			to := from + 1 + random.Int64N(10)
+			c.add(from, to)
+			for i := from; i < to; i++ {
+				plain[i] = true
+			}
+		}
+		from := random.Int64N(400)
+		to := from + random.Int64N(100)
+		want := int64(0)
+		for _, seen := range plain[from:to] {
+			if seen {
+				want++
+			}
+		}
+		require.Equal(t, want, c.within(from, to))
+		for i, s := range c.spans {
+			require.Less(t, s.from, s.to)
+			require.True(t, i == 0 || c.spans[i-1].to < s.from)
+		}
+	}
+}
+
+func TestCoverageIsBounded(t *testing.T) {
+	var c coverage
+	for i := range int64(10_000) {
+		c.add(i*100, i*100+1)
+	}
+	require.LessOrEqual(t, len(c.spans), maxSpans)
+	require.Positive(t, c.within(999_900, 999_901))
+	require.Positive(t, c.within(0, 1))
+}
+
+func TestASpeedIsOfTheLastSeconds(t *testing.T) {
+	var r rate
+	for i := range 100 {
+		r.add(start.Add(time.Duration(i)*time.Second), 10)
+	}
+	require.InDelta(t, 10, r.perSecond(start.Add(99*time.Second), start), 3)
+	require.Zero(t, r.perSecond(start.Add(120*time.Second), start))
+}
