@@ -200,21 +200,21 @@ type recipe struct {
 	line    string // what the arguments make of the default
 }
 
-func randomRecipe(random *rand.Rand) recipe {
+func randomRecipe(t *testing.T, random *rand.Rand) recipe {
+	t.Helper()
 	var r recipe
 	r.iso.Age = []string{skeleton.Age2020, skeleton.Age2021, skeleton.Age2021Later, skeleton.Age2022, skeleton.Age2023, skeleton.Newest}[random.IntN(6)]
 	r.iso.Architecture = isogen.X86_64
 	if r.iso.Age == skeleton.Newest {
 		r.iso.Architecture = []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X}[random.IntN(4)]
 	}
-	r.iso.EmbedSize = 2048 * (1 + random.IntN(128))
+	r.iso.EmbedSize = 2048 * (1 + random.IntN(32))
 	r.iso.RootFSSize = 1000 + random.IntN(100_000)
 	r.iso.Trailing = []int{0, 0, 512, 5000}[random.IntN(4)]
 	noise := func(limit int) []byte {
 		b := make([]byte, 1+random.IntN(limit))
-		for i := range b {
-			b[i] = byte(random.Uint32())
-		}
+		_, err := rand.NewChaCha8([32]byte{byte(random.Uint32())}).Read(b)
+		require.NoError(t, err)
 		return b
 	}
 	r.payload.Ignition = noise(r.iso.EmbedSize / 2)
@@ -243,9 +243,9 @@ func randomRecipe(random *rand.Rand) recipe {
 
 // TestImagesAreThoseOfAnIndependentBuilder compares byte by byte, the whole and random ranges.
 func TestImagesAreThoseOfAnIndependentBuilder(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 4))
-		r := randomRecipe(random)
+		r := randomRecipe(t, random)
 		t.Run(fmt.Sprintf("%d: %s of %s", seed, r.iso.Architecture, r.iso.Age), func(t *testing.T) {
 			published, _ := skeletonBytes(t, r.iso)
 			base := open(t, writeBytes(t, published))
@@ -256,10 +256,12 @@ func TestImagesAreThoseOfAnIndependentBuilder(t *testing.T) {
 			want.arguments(t, r.line)
 			require.EqualValues(t, len(want), image.Size())
 			got := contents(t, image)
-			for i := range got {
-				if got[i] != want[i] {
-					t.Fatalf("byte %d of %d is %#x, the builder has %#x", i, len(got), got[i], want[i])
+			if !bytes.Equal(want, got) {
+				i := 0
+				for got[i] == want[i] {
+					i++
 				}
+				t.Fatalf("byte %d of %d is %#x, the builder has %#x", i, len(got), got[i], want[i])
 			}
 			reader := image.NewReader()
 			for range 30 {

@@ -92,13 +92,21 @@ func Archive(files []File) ([]byte, error) {
 	if err := z.Close(); err != nil {
 		return nil, err
 	}
-	if unpacked.n > maxUnpacked {
-		return nil, fmt.Errorf("the Ignition config and its files have %d bytes, an image carries at most %d: shorten the ignition override, the CA bundle or the static network configuration", unpacked.n, maxUnpacked)
-	}
-	if packed.Len() > MaxPayload {
-		return nil, &TooLargeError{Packed: int64(packed.Len()), Limit: MaxPayload}
+	if err := checkSizes(int64(packed.Len()), unpacked.n); err != nil {
+		return nil, err
 	}
 	return packed.Bytes(), nil
+}
+
+// checkSizes refuses an archive that is larger than any image carries, or than Embedded reads back.
+func checkSizes(packed, unpacked int64) error {
+	switch {
+	case packed > MaxPayload:
+		return &TooLargeError{Packed: packed, Limit: MaxPayload}
+	case unpacked > maxUnpacked:
+		return fmt.Errorf("the Ignition config and its files have %d bytes, an image carries at most %d: shorten the ignition override, the CA bundle or the static network configuration", unpacked, maxUnpacked)
+	}
+	return nil
 }
 
 // counter counts what goes through it.

@@ -107,20 +107,3 @@ func TestAnAreaInsideAnotherFileCannotMove(t *testing.T) {
 	require.Greater(t, large.Packed, int64(400_000))
 	require.ErrorContains(t, err, "the base ISO's embed area has 262144 and cannot grow, being a part of images/cdboot.img: shorten")
 }
-
-func TestNoPayloadIsLargerThanTheCap(t *testing.T) {
-	base := open(t, write(t, skeleton.ISO{}))
-	_, err := base.Full(incompressible(t, isogen.MaxPayload+1))
-	var large *isogen.TooLargeError
-	require.ErrorAs(t, err, &large)
-	require.EqualValues(t, isogen.MaxPayload, large.Limit)
-	require.ErrorContains(t, err, "an image carries at most 67108864: shorten")
-}
-
-// TestNoPayloadUnpacksToMoreThanIsReadBack has much that compresses to little.
-func TestNoPayloadUnpacksToMoreThanIsReadBack(t *testing.T) {
-	base := open(t, write(t, skeleton.ISO{}))
-	half := make([]byte, 64<<20)
-	_, err := base.Full(isogen.Payload{Ignition: half, Files: []isogen.File{{Path: "half", Data: half}}})
-	require.ErrorContains(t, err, "bytes, an image carries at most 134217728: shorten")
-}

@@ -1,0 +1,17 @@
+package isogen
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSizesOfPayloads has the sizes alone: to compress 64 MiB takes long.
+func TestSizesOfPayloads(t *testing.T) {
+	require.NoError(t, checkSizes(MaxPayload, maxUnpacked))
+	var large *TooLargeError
+	require.ErrorAs(t, checkSizes(MaxPayload+1, 0), &large)
+	require.EqualValues(t, MaxPayload, large.Limit)
+	require.ErrorContains(t, large, "take 67108865 bytes compressed, an image carries at most 67108864: shorten")
+	require.ErrorContains(t, checkSizes(1, maxUnpacked+1), "have 134217729 bytes, an image carries at most 134217728: shorten")
+}
