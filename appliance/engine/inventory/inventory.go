@@ -140,12 +140,12 @@ func Parse(reports Reports) (*Facts, error) {
 			f.Tang = &tang
 		}
 	}
-	f.dropNulls()
+	f.DropNulls()
 	return f, nil
 }
 
-// dropNulls removes the null members that JSON lists from outside may hold, so that no reader has to look for them.
-func (f *Facts) dropNulls() {
+// DropNulls removes the null members that JSON lists from outside may hold, so that no reader has to look for them.
+func (f *Facts) DropNulls() {
 	if f.Connectivity != nil {
 		f.Connectivity.RemoteHosts = present(f.Connectivity.RemoteHosts)
 		for _, remote := range f.Connectivity.RemoteHosts {

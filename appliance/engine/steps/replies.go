@@ -256,6 +256,7 @@ func readConnectivity(e *Effect, output string, _ Situation) (err error) {
 	if e.Connectivity, err = decode[models.ConnectivityReport](output); err != nil {
 		return err
 	}
+	(&inventory.Facts{Connectivity: e.Connectivity}).DropNulls()
 	return keep(&e.Reports.Connectivity, e.Connectivity)
 }
 
@@ -284,7 +285,9 @@ func readNTP(e *Effect, output string, _ Situation) error {
 	if err != nil {
 		return err
 	}
-	e.NTPSources = r.NtpSources
+	facts := inventory.Facts{NTPSources: r.NtpSources}
+	facts.DropNulls()
+	e.NTPSources = facts.NTPSources
 	if e.NTPSources == nil {
 		e.NTPSources = []*models.NtpSource{}
 	}
@@ -295,6 +298,7 @@ func readDomains(e *Effect, output string, _ Situation) (err error) {
 	if e.Domains, err = decode[models.DomainResolutionResponse](output); err != nil {
 		return err
 	}
+	(&inventory.Facts{Domains: e.Domains}).DropNulls()
 	return keep(&e.Reports.Domains, e.Domains)
 }
 
