@@ -170,6 +170,7 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 		return err
 	}
 	input.Cluster, input.Attempt = &row.API, row.Installs
+	input.APIVIPLease, input.IngressVIPLease = row.APILease, row.IngressLease
 	if input.Host.Day2() {
 		input.Ignition = machineConfigServer(&row.API, input.Host)
 	}
@@ -323,6 +324,9 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		return nil
 	}
 	if err := c.applyVIPs(h, effect.VIPs); err != nil {
+		return err
+	}
+	if err := c.applyLease(h, effect.Lease); err != nil {
 		return err
 	}
 	return c.applyPreparation(h, effect)

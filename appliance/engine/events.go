@@ -60,6 +60,7 @@ const (
 	eventLogsUploaded           = "cluster_logs_uploaded"
 	eventHostLogsUploaded       = "host_logs_uploaded"
 	eventMediaDisconnected      = "host_media_disconnected"
+	eventVIPsUpdated            = "api_ingress_vip_updated"
 	eventStageTimedOut          = "host_stage_timed_out"
 	eventFinalizingTimedOut     = "finalizing_stage_timed_out"
 )

@@ -33,15 +33,17 @@ var (
 
 // clusterRecord is a cluster with what belongs to it and is not shown.
 type clusterRecord struct {
-	API         models.Cluster `json:"api"` // without hosts and validations
-	PullSecret  string         `json:"pull_secret,omitempty"`
-	Release     *releaseRecord `json:"release,omitempty"`     // set when the payload was resolved
-	Preparation *preparation   `json:"preparation,omitempty"` // the installer's run of the current installation
-	InfraID     string         `json:"infra_id,omitempty"`
-	IngressCA   bool           `json:"ingress_ca,omitempty"` // the kubeconfig holds the ingress certificate
-	Completion  *completion    `json:"completion,omitempty"`
-	Installs    int            `json:"installs,omitempty"` // times Install was pressed
-	UISettings  string         `json:"ui_settings,omitempty"`
+	API          models.Cluster `json:"api"` // without hosts and validations
+	PullSecret   string         `json:"pull_secret,omitempty"`
+	Release      *releaseRecord `json:"release,omitempty"`     // set when the payload was resolved
+	Preparation  *preparation   `json:"preparation,omitempty"` // the installer's run of the current installation
+	InfraID      string         `json:"infra_id,omitempty"`
+	IngressCA    bool           `json:"ingress_ca,omitempty"` // the kubeconfig holds the ingress certificate
+	Completion   *completion    `json:"completion,omitempty"`
+	Installs     int            `json:"installs,omitempty"` // times Install was pressed
+	UISettings   string         `json:"ui_settings,omitempty"`
+	APILease     string         `json:"api_lease,omitempty"` // of the address that a DHCP server gave, as dhclient keeps it
+	IngressLease string         `json:"ingress_lease,omitempty"`
 }
 
 // releaseRecord names what a cluster's release payload holds that hosts are told of.

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+)
+
+// applyLease notes the addresses that a DHCP server gave for a cluster that asks for them there. While the cluster is open they
+// become its VIPs; later only the leases of the same addresses are renewed: an installation does not change its addresses.
+func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse) error {
+	if lease == nil || h.API.ClusterID == nil {
+		return nil
+	}
+	row, err := c.cluster(h.API.ClusterID.String())
+	if err != nil || !swag.BoolValue(row.API.VipDhcpAllocation) {
+		return err
+	}
+	api, ingress := models.IP(*lease.APIVipAddress), models.IP(*lease.IngressVipAddress)
+	if !hasVIPs(&row.API, api, ingress) {
+		if !slices.Contains(clusterOpen, *row.API.Status) {
+			return nil
+		}
+		verified := models.VipVerificationSucceeded
+		row.API.APIVips = []*models.APIVip{{IP: api, ClusterID: *row.API.ID, Verification: &verified}}
+		row.API.IngressVips = []*models.IngressVip{{IP: ingress, ClusterID: *row.API.ID, Verification: &verified}}
+		if err := c.clusterEvent(row, eventVIPsUpdated, models.EventSeverityInfo, "Cluster %s got its addresses by DHCP: %s for the API, %s for ingress.", row.API.Name, api, ingress); err != nil {
+			return err
+		}
+		c.saveCluster(row)
+	}
+	renewed := replace(&row.APILease, lease.APIVipLease)
+	if replace(&row.IngressLease, lease.IngressVipLease) || renewed {
+		c.saveCluster(row)
+	}
+	return nil
+}
+
+func hasVIPs(cluster *models.Cluster, api, ingress models.IP) bool {
+	return len(cluster.APIVips) == 1 && cluster.APIVips[0].IP == api && len(cluster.IngressVips) == 1 && cluster.IngressVips[0].IP == ingress
+}
