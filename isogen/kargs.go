@@ -68,6 +68,9 @@ func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if line == b.kargs.current { // it is there already, and may fill its area without an end
+		return line, nil
+	}
 	for _, a := range args {
 		if err := a.checkSyntax(); err != nil && a.Operation != Delete && b.kargs.inScripts() {
 			return "", err

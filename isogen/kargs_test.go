@@ -148,6 +148,16 @@ func TestWrongKernelArguments(t *testing.T) {
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, `isolcpus=1,2,10-20,100-2000:2/25`, `a="b;c&d"`, "b#c")...))
 }
 
+// TestADefaultThatFillsItsArea leaves no room for the end character, which coreos-installer only asks for when it writes.
+func TestADefaultThatFillsItsArea(t *testing.T) {
+	base := open(t, write(t, skeleton.ISO{Replace: map[string][]byte{
+		"coreos/kargs.json": []byte(`{"default": "quiet", "size": 5, "files": [{"path": "images/other.img", "offset": 2}]}`), "images/other.img": []byte("  quiet  ")}}))
+	requireRoundTrip(t, base)
+	require.NoError(t, base.CheckKernelArguments())
+	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, "x")...), "take 8 bytes together with the base ISO's own, its area in images/other.img has 5: shorten them by 3 bytes")
+	require.NoError(t, base.CheckKernelArguments(edits(isogen.Delete, "quiet")...))
+}
+
 func TestWhatIsNoTextForGRUBDoesNotMatterToS390X(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: isogen.S390X}))
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, "a;b$c")...))
