@@ -64,9 +64,33 @@ dns-resolver:
 	}
 }
 
+// taggedHost is what most sites of bare metal have: a VLAN on a bond of cards that are not described by themselves.
+func taggedHost() HostNetwork {
+	return HostNetwork{
+		YAML: `interfaces:
+- name: bond0
+  type: bond
+  mac-address: 52:54:00:00:00:0d
+  mtu: 9000
+  link-aggregation:
+    mode: 802.3ad
+    options: {miimon: "140", xmit_hash_policy: layer3+4, all_slaves_active: false}
+    port: [eno1, eth7]
+- name: bond0.100
+  type: vlan
+  vlan: {base-iface: bond0, id: 100}
+  ipv4: {enabled: true, address: [{ip: 192.0.2.31, prefix-length: 24}]}
+  ipv6: {enabled: false}
+routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: bond0.100}]}
+dns-resolver: {config: {server: [192.0.2.53]}}
+`,
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0d", Name: "eno1"}, {MAC: "52:54:00:00:00:0e", Name: "eth7"}},
+	}
+}
+
 func TestKeyfilesSayWhatTheGoldenFileShows(t *testing.T) {
 	var b strings.Builder
-	for _, host := range []HostNetwork{richHost(), bondedHost()} {
+	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost()} {
 		cards, err := host.cards()
 		require.NoError(t, err)
 		state, err := parseState(host.YAML, cards)
@@ -252,6 +276,7 @@ func TestFieldsBeyondKeyfilesAreNamed(t *testing.T) {
 func FuzzKeyfiles(f *testing.F) {
 	f.Add(richHost().YAML)
 	f.Add(bondedHost().YAML)
+	f.Add(taggedHost().YAML)
 	f.Add(bridgedHost("52:54:00:00:00:01").YAML)
 	f.Add("interfaces:\n- &a {name: eth0}\n- *a\n")
 	cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"}, {MAC: "52:54:00:00:00:03", Name: "eth2"}}
