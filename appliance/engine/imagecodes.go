@@ -95,6 +95,18 @@ func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string, validFor
 	return code, expires, err
 }
 
+// firstImageCode gives an infra-env of a release without short URLs its code.
+func (e *Engine) firstImageCode(ctx context.Context, infraEnvID string) error {
+	code := newImageCode()
+	return e.update(ctx, func(c *change) error {
+		row, err := c.infraEnv(infraEnvID)
+		if err != nil || row.Code.Given {
+			return err
+		}
+		return c.setImageCode(row, code, time.Time{})
+	})
+}
+
 // RevokeImageCode ends the code of an infra-env's short image URL. To revoke it twice is no error.
 func (e *Engine) RevokeImageCode(ctx context.Context, infraEnvID string) error {
 	return e.update(ctx, func(c *change) error {

@@ -509,6 +509,32 @@ func TestRecipesSurviveARestart(t *testing.T) {
 	require.Equal(t, recipe, b.recipe(id))
 }
 
+func TestAnInfraEnvOfAnEarlierReleaseGetsWhatItLacks(t *testing.T) {
+	b := newBench(t, nil)
+	b.Images.Agent = "quay.io/parts/agent:1"
+	id := b.register().ID.String()
+	want := b.recipe(id)
+	require.NoError(t, b.update(t.Context(), func(c *change) error {
+		row, err := c.infraEnv(id)
+		if err != nil {
+			return err
+		}
+		require.NoError(t, c.dropImageCode(row))
+		row.Recipe, row.Code = recipeNote{}, imageCode{}
+		c.saveInfraEnv(row)
+		return recipeFiles.Delete(c.tx, id)
+	}))
+	events := b.names(EventFilter{InfraEnvID: id})
+	require.NoError(t, b.refreeze(t.Context(), id))
+	digest, err := b.RecipeDigest(id)
+	require.NoError(t, err)
+	require.Equal(t, want.Digest, digest)
+	code, _, err := b.CodeOfImage(id)
+	require.NoError(t, err)
+	require.Len(t, code, imageCodeLength)
+	require.Equal(t, events, b.names(EventFilter{InfraEnvID: id}), "which is nothing to tell people of")
+}
+
 func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, env := b.singleNode()

@@ -162,7 +162,7 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 		return err
 	}
 	if !row.Code.Given {
-		if _, _, err := e.RenewImageCode(ctx, id, 0); err != nil {
+		if err := e.firstImageCode(ctx, id); err != nil {
 			return err
 		}
 	}
