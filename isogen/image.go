@@ -134,6 +134,15 @@ func newImage(base *Base, layout []extent, segments []Segment) *Image {
 // Size returns the size in bytes.
 func (i *Image) Size() int64 { return i.size }
 
+// Held returns how many bytes of memory the image's own bytes take.
+func (i *Image) Held() int64 {
+	sum := int64(0)
+	for _, e := range i.extents {
+		sum += int64(len(e.data))
+	}
+	return sum
+}
+
 // ETag returns a strong entity tag, quoted. It stands for the recipe: the base's identity, the
 // layout and our own bytes. Equal tags mean equal images, today and after a restart.
 func (i *Image) ETag() string { return i.etag }
