@@ -14,6 +14,8 @@ const (
 	maxReaders = 4096
 	// maxRevisions bounds how many images can be asked for by their tags when they are not an infra-env's newest any more.
 	maxRevisions = 256
+	// maxHeld bounds the memory that those take, in bytes.
+	maxHeld = 256 << 20
 	// begins is how long a reader must have been quiet for a request that looks like a first one (HEAD, or a range from byte
 	// 0 on) to be one: whoever mounts an image again gets it as it is now.
 	begins = 30 * time.Second
@@ -31,6 +33,7 @@ type readers struct {
 	mu    sync.Mutex
 	bound map[readerKey]*reader
 	byTag map[tagKey]*revision
+	held  int64 // bytes of the revisions in byTag
 }
 
 type readerKey struct {
@@ -133,23 +136,34 @@ func (s *readers) forget(infraEnvID string) {
 	}
 	for k, known := range s.byTag {
 		if known.image.InfraEnvID == infraEnvID {
+			s.held -= known.image.Held()
 			delete(s.byTag, k)
 		}
 	}
 }
 
 func (s *readers) remember(k tagKey, image *Image, now time.Time) {
-	if s.byTag[k] == nil && len(s.byTag) >= maxRevisions {
-		var oldest tagKey
-		var at time.Time
-		for k, known := range s.byTag {
-			if at.IsZero() || known.last.Before(at) {
-				oldest, at = k, known.last
-			}
-		}
-		delete(s.byTag, oldest)
+	if known := s.byTag[k]; known != nil {
+		known.last = now
+		return
 	}
 	s.byTag[k] = &revision{image, now}
+	s.held += image.Held()
+	for len(s.byTag) > 1 && (len(s.byTag) > maxRevisions || s.held > maxHeld) {
+		s.forgetOldest(k)
+	}
+}
+
+// forgetOldest drops the revision that was asked for longest ago, but for one.
+func (s *readers) forgetOldest(but tagKey) {
+	oldest, at := but, time.Time{}
+	for k, known := range s.byTag {
+		if k != but && (at.IsZero() || known.last.Before(at)) {
+			oldest, at = k, known.last
+		}
+	}
+	s.held -= s.byTag[oldest].image.Held()
+	delete(s.byTag, oldest)
 }
 
 // forgetQuietest drops the readers that were quiet for too long, and the one that was so for longest.

@@ -79,7 +79,7 @@ func TestClientsThatStopReadingAreDropped(t *testing.T) {
 	const stalled = 300
 	i := build(t, largeBase(t, 32<<20), "config")
 	logger, lines := newLog()
-	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: 50 * time.Millisecond, Logger: logger})
+	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: time.Second, Logger: logger})
 	conns := make([]net.Conn, stalled)
 	for n := range conns {
 		conns[n] = begin(t, server, "GET "+path+" HTTP/1.1")

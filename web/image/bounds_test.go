@@ -1,0 +1,97 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/isogen"
+	"landfall/isogen/skeleton"
+)
+
+func openBase(t *testing.T) *isogen.Base {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "live.iso")
+	var iso bytes.Buffer
+	require.NoError(t, skeleton.Write(&iso, skeleton.ISO{RootFSSize: 100_000}))
+	require.NoError(t, os.WriteFile(path, iso.Bytes(), 0o600))
+	base, err := isogen.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, base.Close()) })
+	return base
+}
+
+func rangeOf(agent string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/x.iso", nil)
+	r.Header.Set("Range", "bytes=5-9")
+	r.Header.Set("User-Agent", agent)
+	return r
+}
+
+func TestReadersAreBounded(t *testing.T) {
+	clock := clockwork.NewFakeClock()
+	s := newReaders(clock, time.Hour)
+	full, err := openBase(t).Full(isogen.Payload{Ignition: []byte("config")})
+	require.NoError(t, err)
+	image := &Image{Image: full}
+	for i := range maxReaders + 100 {
+		clock.Advance(time.Millisecond)
+		s.bind(readerKey{client: fmt.Sprint(i), path: "/x.iso"}, rangeOf("bmc"), image)
+	}
+	require.Len(t, s.bound, maxReaders)
+	require.Nil(t, s.pick(readerKey{client: "99", path: "/x.iso"}, rangeOf("bmc")), "the one that was quiet for longest is forgotten")
+	require.NotNil(t, s.pick(readerKey{client: "100", path: "/x.iso"}, rangeOf("bmc")))
+	require.Len(t, s.byTag, 1)
+}
+
+func TestRevisionsAreBoundedByTheMemoryThatTheyTake(t *testing.T) {
+	clock, base := clockwork.NewFakeClock(), openBase(t)
+	s := newReaders(clock, time.Hour)
+	noise := make([]byte, 12<<20)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	image, err := base.Full(isogen.Payload{Ignition: noise})
+	require.NoError(t, err)
+	require.Greater(t, image.Held(), int64(8<<20))
+	for i := range 40 {
+		clock.Advance(time.Second)
+		s.bind(readerKey{client: "c", path: fmt.Sprint(i)}, rangeOf("bmc"), &Image{Image: image, InfraEnvID: "env"})
+		require.LessOrEqual(t, s.held, int64(maxHeld))
+	}
+	require.Less(t, len(s.byTag), 30)
+	require.NotNil(t, s.byTag[tagKey{path: "39", tag: image.ETag()}])
+	s.forget("env")
+	require.Zero(t, s.held)
+	require.Empty(t, s.bound)
+}
+
+func TestACodeThatIsRevokedWhileItIsLookedUpIsNotKept(t *testing.T) {
+	c := &codes{clock: clockwork.NewFakeClock(), known: make(map[string]code)}
+	c.source = racing{codes: c}
+	found, err := c.infraEnv(t.Context(), "code")
+	require.NoError(t, err)
+	require.Equal(t, "env", found)
+	require.Empty(t, c.known)
+}
+
+// racing revokes a code between finding it and saying so.
+type racing struct {
+	Source
+	codes *codes
+}
+
+func (r racing) Code(context.Context, string) (string, time.Time, error) {
+	r.codes.forget("env")
+	return "env", time.Time{}, nil
+}
