@@ -37,7 +37,7 @@ test-go: assets/ui/index.html
 
 # Ten thousand random walks over the state machines, and which transitions they took.
 test-walks:
-	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$'
+	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
 
 test-boot:
 	.ci/install-emulator

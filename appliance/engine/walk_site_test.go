@@ -122,7 +122,7 @@ func (s *site) fail(format string, args ...any) {
 
 // begin writes a site as an appliance may find it: fresh, or somewhere in the middle of a life.
 func (s *site) begin() {
-	s.masters = []int{1, 1, 3, 3}[s.rng.IntN(4)]
+	s.masters = []int{1, 1, 1, 3}[s.rng.IntN(4)]
 	chapter := s.rng.IntN(8)
 	s.do(fmt.Sprintf("begins with chapter %d", chapter), func(c *change) error {
 		for id, cluster := range map[strfmt.UUID]strfmt.UUID{walkEnv: walkCluster, walkPool: ""} {
@@ -131,7 +131,7 @@ func (s *site) begin() {
 		row := s.newCluster(c)
 		workers := 0
 		if s.masters == 3 {
-			workers = s.rng.IntN(4)
+			workers = s.rng.IntN(3)
 		}
 		if chapter == 0 {
 			c.saveCluster(row)
