@@ -41,10 +41,10 @@ type Base struct {
 	area         area
 	kargs        *kernelArgumentAreas // nil if there are none
 	boots        []string
-	identity     string  // hex SHA-256 of what tells this file from another
-	sum          *digest // of the whole file
-	minimal      minimalOnce
-	tails        sync.Pool // of *[tailSize]byte, for what readers send
+	identity     string      // hex SHA-256 of what tells this file from another
+	sum          *digest     // of the whole file
+	minimal      minimalOnce // found out about when it is asked for
+	tails        sync.Pool   // of *[tailSize]byte, for what readers send
 }
 
 // Open indexes the live ISO at path, which takes milliseconds whatever its size: the directory tree

@@ -205,7 +205,7 @@ func (b *Base) findMinimal() (*minimal, error) {
 	if m.iso, err = b.indexMinimal(t.size, r); err == nil {
 		m.description, err = shortenedDefault(r, m.iso.volume)
 	}
-	if err != nil {
+	if err = errors.Join(err, r.Close()); err != nil {
 		return nil, &NoMinimalError{(&TableError{where, "what it describes is no live ISO: " + err.Error()}).Error(), "download the base ISO again"}
 	}
 	return m, nil
