@@ -106,6 +106,24 @@ func TestAHostJoinsAnImportedCluster(t *testing.T) {
 	d.crew(env, 1)
 	host := d.untilHost(env, models.HostStatusKnown)
 	require.Equal(t, models.HostKindAddToExistingClusterHost, *host.Kind)
+	update := func(params *models.HostUpdateParams) (*models.Host, error) {
+		updated, err := d.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: *host.ID, HostUpdateParams: params})
+		if err != nil {
+			return nil, err
+		}
+		return updated.Payload, nil
+	}
+	updated, err := update(&models.HostUpdateParams{
+		IgnitionEndpointToken:       swag.String("hunter2"),
+		IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: swag.String("X-Site"), Value: swag.String("edge")}},
+	})
+	require.NoError(t, err)
+	require.True(t, updated.IgnitionEndpointTokenSet)
+	_, err = update(&models.HostUpdateParams{IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: swag.String("X Site"), Value: swag.String("edge")}}})
+	refused(t, err, 400)
+	_, err = d.update(*cluster.ID, &models.V2ClusterUpdateParams{PullSecret: swag.String(pullSecret)})
+	require.NoError(t, err)
+	d.untilHost(env, models.HostStatusKnown)
 
 	install := func(host strfmt.UUID) (*models.Host, error) {
 		started, err := d.Installer.V2InstallHost(t.Context(), &installer.V2InstallHostParams{InfraEnvID: env, HostID: host})
@@ -127,6 +145,8 @@ func TestAHostJoinsAnImportedCluster(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, ignition.Payload.Config, "http://api.edge.example.com:22624/config/worker")
 	require.Contains(t, ignition.Payload.Config, "/etc/hostname")
+	require.Contains(t, ignition.Payload.Config, "Bearer hunter2")
+	require.Contains(t, ignition.Payload.Config, "X-Site")
 	d.untilHost(env, models.HostStatusAddedToExistingCluster)
 
 	reset, err := d.Installer.V2ResetHost(t.Context(), &installer.V2ResetHostParams{InfraEnvID: env, HostID: *host.ID})

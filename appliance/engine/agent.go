@@ -150,6 +150,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		if err := c.describeCluster(&input, h.API.ClusterID.String()); err != nil {
 			return nil, err
 		}
+		h.authorize(&input.Ignition)
 	}
 	if *h.API.Status == preparing && input.Images.Release == "" {
 		// Which images to pull is not known before the payload was read; the host asks again shortly.

@@ -352,8 +352,11 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 	if err := c.skipFormatting(h, params.DisksSkipFormatting); err != nil {
 		return err
 	}
-	if params.FencingCredentials != nil || params.IgnitionEndpointToken != nil || params.IgnitionEndpointHTTPHeaders != nil {
-		return invalid("This appliance does not have fencing credentials and ignition endpoints of single hosts yet; leave them out.")
+	if params.FencingCredentials != nil {
+		return invalid("This appliance does not have fencing credentials yet; leave them out.")
+	}
+	if err := h.setEndpoint(params); err != nil {
+		return err
 	}
 	if params.MachineConfigPoolName != nil {
 		h.API.MachineConfigPoolName = *params.MachineConfigPoolName

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -440,6 +441,9 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			if operator.Name != report.Name {
 				continue
 			}
+			report := *report // what it leaves out stays
+			report.Status, report.StatusInfo = cmp.Or(report.Status, operator.Status), cmp.Or(report.StatusInfo, operator.StatusInfo)
+			report.Version = cmp.Or(report.Version, operator.Version)
 			if operator.Status == report.Status && operator.StatusInfo == report.StatusInfo && operator.Version == report.Version {
 				return nil
 			}

@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
@@ -242,6 +245,7 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 		return nil, nil, nil, err
 	}
 	endpoint := machineConfigServer(&row.API, host)
+	h.authorize(&endpoint)
 	if endpoint.URL == "" {
 		return nil, nil, nil, conflict("Cluster %s has no address (api_vip_dns_name) from which host %s could get its configuration.", row.API.Name, c.hostName(h))
 	}
@@ -253,12 +257,48 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 	return h, row, config, err
 }
 
+// headerName is the form of an HTTP header's name (RFC 9110, token).
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// authorize adds what a host shows the machine config server.
+func (h *hostRecord) authorize(endpoint *steps.IgnitionEndpoint) {
+	endpoint.Token, endpoint.Headers = h.EndpointToken, h.EndpointHeaders
+}
+
+// setEndpoint keeps what people give a host to show the machine config server; an empty token and an empty list take it away.
+func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
+	if params.IgnitionEndpointToken != nil {
+		h.EndpointToken = *params.IgnitionEndpointToken
+		h.API.IgnitionEndpointTokenSet = h.EndpointToken != ""
+	}
+	if params.IgnitionEndpointHTTPHeaders == nil {
+		return nil
+	}
+	headers := make(map[string]string)
+	for _, header := range params.IgnitionEndpointHTTPHeaders {
+		name, value := swag.StringValue(header.Key), swag.StringValue(header.Value)
+		if !headerName.MatchString(name) || strings.ContainsFunc(value, unicode.IsControl) {
+			return invalid("The ignition endpoint's header %q can't be sent: its name or its value has characters that a header does not have.", name)
+		}
+		headers[name] = value
+	}
+	h.EndpointHeaders = headers
+	return nil
+}
+
 // ignitionPointer is an ignition config that says no more than where the rest is.
 func ignitionPointer(endpoint steps.IgnitionEndpoint) ([]byte, error) {
 	type object map[string]any
-	source := object{"source": endpoint.URL}
+	var headers []object
 	if endpoint.Token != "" {
-		source["httpHeaders"] = []object{{"name": "Authorization", "value": "Bearer " + endpoint.Token}}
+		headers = append(headers, object{"name": "Authorization", "value": "Bearer " + endpoint.Token})
+	}
+	for _, name := range slices.Sorted(maps.Keys(endpoint.Headers)) {
+		headers = append(headers, object{"name": name, "value": endpoint.Headers[name]})
+	}
+	source := object{"source": endpoint.URL}
+	if headers != nil {
+		source["httpHeaders"] = headers
 	}
 	config := object{"version": ignitionPointerVersion, "config": object{"merge": []object{source}}}
 	if endpoint.CACertificate != "" {

@@ -88,6 +88,10 @@ type hostRecord struct {
 	ImagesError string      `json:"images_error,omitempty"`
 	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
 	DiskError   string      `json:"disk_error,omitempty"`
+
+	// What a host that joins an installed cluster shows the machine config server.
+	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`
+	EndpointHeaders map[string]string `json:"ignition_endpoint_headers,omitempty"`
 }
 
 // day2 tells whether the host joins a cluster that is installed already.

@@ -43,7 +43,8 @@ func (s *Service) resetHost(c echo.Context) error {
 }
 
 func (s *Service) resetHostValidation(c echo.Context) error {
-	return fine(c, s.Engine.ResetHostValidation(c.Request().Context(), infraEnvID(c), hostID(c), c.Param("validation_id")))
+	host, err := s.Engine.ResetHostValidation(c.Request().Context(), infraEnvID(c), hostID(c), c.Param("validation_id"))
+	return answer(c, http.StatusOK, host, err)
 }
 
 func (s *Service) ignoredValidations(c echo.Context) error {

@@ -3,6 +3,7 @@ package steps
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -150,6 +151,9 @@ func apiConnectivityStep(in Input) (*models.Step, error) {
 	if e.Token != "" {
 		req.IgnitionEndpointToken = &e.Token
 		req.RequestHeaders = []*models.APIVipConnectivityAdditionalRequestHeader{{Key: "Authorization", Value: "Bearer " + e.Token}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+		req.RequestHeaders = append(req.RequestHeaders, &models.APIVipConnectivityAdditionalRequestHeader{Key: name, Value: e.Headers[name]})
 	}
 	return request(models.StepTypeAPIVipConnectivityCheck, req)
 }

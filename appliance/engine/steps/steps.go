@@ -69,8 +69,9 @@ type Input struct {
 // IgnitionEndpoint is the machine config server of an installed cluster.
 type IgnitionEndpoint struct {
 	URL           string
-	CACertificate string // base64 of PEM, "" for plain HTTP
-	Token         string // bearer token, "" for none
+	CACertificate string            // base64 of PEM, "" for plain HTTP
+	Token         string            // bearer token, "" for none
+	Headers       map[string]string // of each request beside it
 }
 
 // BootArtifacts are the URLs of the files of a network boot.
