@@ -21,6 +21,7 @@ import (
 	"landfall/appliance"
 	"landfall/appliance/osimage"
 	"landfall/isogen/skeleton"
+	"landfall/web/console"
 )
 
 const consolePath = "/api/landfall/v1"
@@ -70,6 +71,10 @@ func TestAnImageIsUploadedAcrossARestartAndDiscoveryImagesAreMadeFromIt(t *testi
 	address, stop := s.start(t)
 	content := liveISO(t)
 	sum := sha256.Sum256(content)
+	var status console.Status
+	ask(t, http.MethodGet, address+consolePath+"/status", nil).read(t, http.StatusOK, &status)
+	require.Equal(t, "failed", status.Releases[0].State)
+	requireSentence(t, status.Releases[0].Message, "there is no OS image for OpenShift "+s.release.Version)
 	image := s.imageOf(t, address)
 	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, "there is no OS image for OpenShift", "there is none at all", "import the live ISO")
 

@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 
+	"landfall/isogen"
 	"landfall/web/console"
 )
 
@@ -21,7 +22,28 @@ func (v view) Status(context.Context) (*console.Status, error) {
 	}
 	status := &console.Status{Version: a.version, URL: a.urls[0], Addresses: a.urls[1:], OSImages: images, Releases: []console.Release{}}
 	for _, release := range a.config.ReleaseImages {
-		status.Releases = append(status.Releases, console.Release{OpenshiftVersion: release.OpenshiftVersion, CPUArchitecture: release.CPUArchitecture})
+		status.Releases = append(status.Releases, a.releaseStatus(release))
 	}
 	return status, nil
+}
+
+// releaseStatus says of a release whether hosts can be discovered for it: whether there is a live ISO that fits.
+func (a *Appliance) releaseStatus(release ReleaseImage) console.Release {
+	status := console.Release{OpenshiftVersion: release.OpenshiftVersion, CPUArchitecture: release.CPUArchitecture}
+	architectures := []string{release.CPUArchitecture}
+	if release.CPUArchitecture == "multi" {
+		architectures = []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X}
+	}
+	var missing error
+	for _, arch := range architectures {
+		_, err := a.images.Find(release.OpenshiftVersion, arch)
+		if err == nil {
+			return status
+		}
+		if missing == nil {
+			missing = err
+		}
+	}
+	status.State, status.Message = "failed", missing.Error()
+	return status
 }

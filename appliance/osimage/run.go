@@ -301,7 +301,10 @@ func (l *Library) Remove(id string) error {
 	if err != nil {
 		return err
 	}
-	if !image.Removable {
+	switch {
+	case image.Configured:
+		return &InUseError{ID: id}
+	case image.InUseBy > 0:
 		return &InUseError{ID: id, Users: image.Users}
 	}
 	l.mu.Lock()
