@@ -35,6 +35,7 @@ func listenForBoot(ctx context.Context, config Config, logger *slog.Logger) (*bo
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	logger.Info("Images and boot files are also served on a listener of their own.", "address", listener.Addr().String())
 	server := web.New(web.Options{Logger: logger, Quiet: image.Quiet, ShutdownTimeout: config.Timeouts.Shutdown})
 	return &bootServer{listener, port, server}, nil
 }
