@@ -48,6 +48,7 @@ test-ui: assets/ui/index.html
 
 test-e2e: bin/landfall
 	.ci/install-browser
+	.ci/install-emulator
 	npm --prefix $(UI) run e2e
 
 lint: lint-go lint-ui

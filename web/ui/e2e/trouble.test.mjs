@@ -79,17 +79,22 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     assert.equal(await page.title(), 'solo · Landfall');
   });
 
-  step('is told which images can not be made, and why', async () => {
+  step('is offered each kind of image with what it is for', async () => {
     await next();
     await shows('Host discovery');
     await button('Add host').click();
     await page.getByTestId('discovery-image-type-dropdown-toggle').click();
-    for (const kind of [/^Minimal image file/, /^iPXE/]) {
-      const choice = page.getByRole('menuitem', { name: kind });
-      assert.ok(await choice.isDisabled());
-      assert.match(await choice.innerText(), /The OS image has/);
+    await page.getByText('the rest is fetched while booting').waitFor();
+    for (const kind of [/^Full image file/, /^Minimal image file/, /^iPXE/]) {
+      assert.ok(await page.getByRole('menuitem', { name: kind }).isEnabled());
     }
     await browser.picture('the-images-on-offer');
+    await page.getByRole('menuitem', { name: /^iPXE/ }).click();
+    await button('Generate script file').click();
+    await page.getByText('iPXE script file is ready to be downloaded').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Close', exact: true }).last().click();
+    await button('Add host').click();
+    await page.getByTestId('discovery-image-type-dropdown-toggle').click();
     await page.getByRole('menuitem', { name: /^Full image file/ }).click();
     await page.getByRole('button', { name: 'Generate Discovery ISO' }).click();
     await page.getByTestId('iso-sha256').waitFor();

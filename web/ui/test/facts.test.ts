@@ -3,6 +3,7 @@ import type { ImageFacts, Read } from '../src/image/api';
 import {
   announce,
   atNetwork,
+  digestIn,
   describeSize,
   downloadCommand,
   fileNameOf,
@@ -57,12 +58,10 @@ describe('downloadCommand', () => {
 });
 
 describe('isBeingComputed', () => {
-  it('asks again until all digests are there', () => {
+  it('asks again until the digest is there', () => {
     expect(isBeingComputed(undefined)).toBe(true);
     expect(isBeingComputed({ ...facts, sha256: '' })).toBe(true);
     expect(isBeingComputed(facts)).toBe(false);
-    expect(isBeingComputed({ ...facts, minimal: { url: 'http://x', sha256: '' } })).toBe(true);
-    expect(isBeingComputed({ ...facts, minimal: { reason: 'It has no table.' } })).toBe(false);
   });
 });
 
@@ -130,6 +129,13 @@ const read = (client: string, state: Read['state'], last = '2026-11-21T14:00:00Z
   ranges_per_second: 0,
   state,
   sentence: '',
+});
+
+describe('digestIn', () => {
+  it('reads what sha256sum writes', () => {
+    expect(digestIn(`${'ab'.repeat(32)}  a.iso\n`)).toBe('ab'.repeat(32));
+    expect(digestIn('<html>')).toBe('');
+  });
 });
 
 describe('inOrder', () => {

@@ -9,9 +9,10 @@ import {
   ToggleGroup,
   ToggleGroupItem,
 } from '@patternfly/react-core';
-import { useState } from 'react';
+import { useCallback, useState } from 'react';
 import { asSentence, exactBytes, moment } from '../shell/quantities';
-import type { ImageFacts, ImageKind, NetworkAddresses, NetworkBoot } from './api';
+import { useAnswer } from '../shell/useAnswer';
+import { getDigest, type ImageFacts, type ImageKind, type NetworkAddresses, type NetworkBoot } from './api';
 import { Copyable, Digest, Fact } from './Copyable';
 import { atNetwork, describeType, downloadCommand, fileNameOf, isMade, sameOrigin, whyNoMinimal, whyNoNetworkBoot } from './facts';
 import { ShortAddress } from './ShortAddress';
@@ -59,6 +60,7 @@ export const Download = ({ facts, there }: Props) => {
       <StackItem>
         <OneImage
           image={image}
+          isOwnKind={shown === (facts.type === 'minimal-iso' ? 'minimal' : 'full')}
           name={fileNameOf(facts.file_name, shown)}
           url={there?.[shown] ?? image.url ?? ''}
           // A minimal image fetches the rest from an address on its network: each network has its own.
@@ -73,6 +75,8 @@ export const Download = ({ facts, there }: Props) => {
 
 type OneImageProps = {
   image: ImageKind;
+  /** Whether it is what hosts boot, as the infra-env says. */
+  isOwnKind: boolean;
   name: string;
   url: string;
   isOwnOfNetwork: boolean;
@@ -80,7 +84,8 @@ type OneImageProps = {
   modified: string | undefined;
 };
 
-const OneImage = ({ image, name, url, isOwnOfNetwork, isDigestKnown, modified }: OneImageProps) => {
+const OneImage = ({ image, isOwnKind, name, url, isOwnOfNetwork, isDigestKnown, modified }: OneImageProps) => {
+  const sha256 = useDigest(image, isOwnKind);
   if (!isMade(image)) {
     return <p>{asSentence(image.reason ?? 'There is no such image.')}</p>;
   }
@@ -92,7 +97,7 @@ const OneImage = ({ image, name, url, isOwnOfNetwork, isDigestKnown, modified }:
         </Fact>
         <Fact term="SHA-256">
           {isDigestKnown ? (
-            <Digest sha256={image.sha256} testId="image-sha256" />
+            <Digest sha256={sha256} testId="image-sha256" />
           ) : (
             <Copyable label="Address of the SHA-256">{`${url}.sha256`}</Copyable>
           )}
@@ -102,7 +107,7 @@ const OneImage = ({ image, name, url, isOwnOfNetwork, isDigestKnown, modified }:
           <Copyable label="Address of the image">{url}</Copyable>
         </Fact>
         <Fact term="Shell line">
-          <Copyable label="Shell line">{downloadCommand(name, url, isDigestKnown ? image.sha256 : '')}</Copyable>
+          <Copyable label="Shell line">{downloadCommand(name, url, isDigestKnown ? sha256 : '')}</Copyable>
         </Fact>
       </DescriptionList>
       <Button
@@ -118,6 +123,20 @@ const OneImage = ({ image, name, url, isOwnOfNetwork, isDigestKnown, modified }:
     </>
   );
 };
+
+/** The image's digest. The appliance computes that of the kind that hosts boot by itself; the other's when it is asked. */
+const useDigest = ({ url, sha256 }: ImageKind, isOwn: boolean): string => {
+  const known = sha256 ?? '';
+  const ask = useCallback(
+    (signal: AbortSignal) => (url && !known && !isOwn ? getDigest(url, signal) : Promise.resolve(known)),
+    [url, known, isOwn],
+  );
+  const { answer } = useAnswer(ask, isOwn ? never : untilKnown);
+  return known === '' ? (answer ?? '') : known;
+};
+
+const never = () => undefined;
+const untilKnown = (digest: string | undefined) => (digest ? undefined : 3_000);
 
 type ChangeableProps = Props & { infraEnvId: string; onChange: () => void };
 

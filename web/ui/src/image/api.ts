@@ -1,4 +1,5 @@
 import { getJSON, request } from '../shell/request';
+import { digestIn, sameOrigin } from './facts';
 
 /** One kind of an infra-env's image; without `url`, `reason` says why there is none. */
 export type ImageKind = {
@@ -89,6 +90,10 @@ export const getImageFacts = (infraEnvId: string, signal?: AbortSignal): Promise
 
 export const getReads = async (infraEnvId: string, signal: AbortSignal): Promise<Read[]> =>
   (await getJSON<{ reads: Read[] | null }>(ofInfraEnv(infraEnvId, 'reads'), signal)).reads ?? [];
+
+/** The digest of an image from the file beside it; the answer comes when it is computed. */
+export const getDigest = async (url: string, signal: AbortSignal): Promise<string> =>
+  digestIn(await (await request('GET', sameOrigin(`${url}.sha256`, window.location.origin), { signal })).text());
 
 /** Makes another short address; the old one leads nowhere from then on. Without `seconds` it has no end. */
 export const renewShortURL = async (infraEnvId: string, seconds?: number): Promise<void> => {

@@ -29,9 +29,8 @@ export const downloadCommand = (file: string, url: string, sha256?: string): str
 
 const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Whether it is worth asking again soon: there is no answer yet, or a digest is still being computed. */
-export const isBeingComputed = (facts: ImageFacts | undefined): boolean =>
-  !facts?.sha256 || [facts.full, facts.minimal].some((kind) => isMade(kind) && !kind.sha256);
+/** Whether it is worth asking again soon: there is no answer yet, or the digest is still being computed. */
+export const isBeingComputed = (facts: ImageFacts | undefined): boolean => !facts?.sha256;
 
 /** Whether there is an image of that kind. */
 export const isMade = (kind: ImageKind | null | undefined): kind is ImageKind & { url: string } =>
@@ -62,6 +61,9 @@ export const sameOrigin = (url: string, origin: string): string => {
     return url;
   }
 };
+
+/** The digest in a line as sha256sum writes it; "" in anything else. */
+export const digestIn = (line: string): string => /^([0-9a-f]{64}) [ *]/.exec(line)?.[1] ?? '';
 
 /** Those that read now first, then those that read last. */
 export const inOrder = (reads: readonly Read[]): Read[] =>

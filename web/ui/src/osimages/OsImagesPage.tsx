@@ -25,6 +25,7 @@ import { sentenceOf } from '../shell/request';
 import { useAnswer, type Asked } from '../shell/useAnswer';
 import { isArriving, listOsImages, removeOsImage, verifyOsImage, type OsImage } from './api';
 import { isMoving } from './describe';
+import { FetchDialog } from './FetchDialog';
 import { nameOf, OsImageTable } from './OsImageTable';
 import { UploadDialog } from './UploadDialog';
 import { UploadList } from './UploadList';
@@ -37,13 +38,20 @@ const wait = (images: OsImage[] | undefined) => (isMoving(images) ? often : seld
 /** The page of the base ISOs: what is there, and how to bring another one. */
 export const OsImagesPage = () => {
   const asked = useAnswer(listOsImages, wait);
-  const [dialog, setDialog] = useState<{ dropped?: File | undefined }>();
+  const [dialog, setDialog] = useState<{ name: 'upload'; dropped?: File | undefined } | { name: 'fetch' }>();
   useListAfterUploads(asked.askAgain);
   useEffect(() => {
     document.title = 'OS images · Landfall';
   }, []);
   const upload = () => {
-    setDialog({});
+    setDialog({ name: 'upload' });
+  };
+  const fetchOne = () => {
+    setDialog({ name: 'fetch' });
+  };
+  const close = () => {
+    setDialog(undefined);
+    asked.askAgain();
   };
   return (
     <div
@@ -54,7 +62,7 @@ export const OsImagesPage = () => {
       onDrop={(event: DragEvent) => {
         event.preventDefault();
         if (!dialog && event.dataTransfer.files.length > 0) {
-          setDialog({ dropped: event.dataTransfer.files[0] });
+          setDialog({ name: 'upload', dropped: event.dataTransfer.files[0] });
         }
       }}
     >
@@ -71,6 +79,9 @@ export const OsImagesPage = () => {
             <StackItem>
               <Button icon={<UploadIcon />} onClick={upload}>
                 Upload an ISO
+              </Button>{' '}
+              <Button variant="secondary" onClick={fetchOne}>
+                Fetch an ISO
               </Button>
             </StackItem>
           )}
@@ -78,18 +89,12 @@ export const OsImagesPage = () => {
             <UploadList />
           </StackItem>
           <StackItem isFilled>
-            <List asked={asked} onUpload={upload} />
+            <List asked={asked} onUpload={upload} onFetch={fetchOne} />
           </StackItem>
         </Stack>
       </PageSection>
-      {dialog && (
-        <UploadDialog
-          dropped={dialog.dropped}
-          onClose={() => {
-            setDialog(undefined);
-          }}
-        />
-      )}
+      {dialog?.name === 'upload' && <UploadDialog dropped={dialog.dropped} onClose={close} />}
+      {dialog?.name === 'fetch' && <FetchDialog onClose={close} />}
     </div>
   );
 };
@@ -106,7 +111,9 @@ const useListAfterUploads = (askAgain: () => void) => {
   }, [done, askAgain]);
 };
 
-const List = ({ asked: { answer, error, askAgain }, onUpload }: { asked: Asked<OsImage[]>; onUpload: () => void }) => {
+type ListProps = { asked: Asked<OsImage[]>; onUpload: () => void; onFetch: () => void };
+
+const List = ({ asked: { answer, error, askAgain }, onUpload, onFetch }: ListProps) => {
   const [failure, setFailure] = useState('');
   const [removing, setRemoving] = useState<OsImage>();
   const verify = async (image: OsImage) => {
@@ -125,7 +132,7 @@ const List = ({ asked: { answer, error, askAgain }, onUpload }: { asked: Asked<O
   // What this browser uploads is shown above, with what can be done with it.
   const images = answer.filter((image) => !isArriving(image) || !uploads.some(({ id }) => id === image.id));
   if (images.length === 0) {
-    return uploads.length > 0 ? null : <None onUpload={onUpload} />;
+    return uploads.length > 0 ? null : <None onUpload={onUpload} onFetch={onFetch} />;
   }
   return (
     <>
@@ -181,7 +188,7 @@ const Unlisted = ({ error, onRetry }: { error: Error; onRetry: () => void }) => 
   </EmptyState>
 );
 
-const None = ({ onUpload }: { onUpload: () => void }) => (
+const None = ({ onUpload, onFetch }: Pick<ListProps, 'onUpload' | 'onFetch'>) => (
   <EmptyState icon={CubesIcon} titleText="No OS image yet" headingLevel="h2" data-testid="os-images-empty">
     <EmptyStateBody>
       Hosts boot from images that are made of a live ISO of RHEL CoreOS. Upload one, drop it here, or name it in the
@@ -191,6 +198,11 @@ const None = ({ onUpload }: { onUpload: () => void }) => (
       <EmptyStateActions>
         <Button icon={<UploadIcon />} onClick={onUpload}>
           Upload an ISO
+        </Button>
+      </EmptyStateActions>
+      <EmptyStateActions>
+        <Button variant="link" onClick={onFetch}>
+          Fetch one from a URL or a release
         </Button>
       </EmptyStateActions>
     </EmptyStateFooter>

@@ -49,6 +49,15 @@ export const listOsImages = async (signal?: AbortSignal): Promise<OsImage[]> =>
 export const isArriving = ({ source, state }: OsImage): boolean =>
   source === 'import' && (state === 'waiting' || state === 'downloading');
 
+/** What the appliance is to fetch by itself; empty is not said. */
+export type FetchRequest =
+  | { url: string; openshift_version: string; sha256: string }
+  | { release: string; cpu_architecture: string; pull_secret: string };
+
+export const fetchOsImage = async (wanted: FetchRequest): Promise<void> => {
+  await request('POST', root, { json: wanted });
+};
+
 export const verifyOsImage = async (id: string): Promise<void> => {
   await request('POST', `${one(id)}/verify`);
 };

@@ -1,0 +1,209 @@
+import {
+  Alert,
+  Button,
+  Form,
+  FormGroup,
+  FormHelperText,
+  FormSelect,
+  FormSelectOption,
+  HelperText,
+  HelperTextItem,
+  Modal,
+  ModalBody,
+  ModalFooter,
+  ModalHeader,
+  Radio,
+  TextArea,
+  TextInput,
+} from '@patternfly/react-core';
+import { useState, type FormEvent, type ReactNode } from 'react';
+import { getStatus } from '../shell/appliance';
+import { sentenceOf } from '../shell/request';
+import { useAnswer } from '../shell/useAnswer';
+import { fetchOsImage, type FetchRequest } from './api';
+import { isDigest, isVersion } from './volume';
+
+const architectures = ['x86_64', 'arm64', 'ppc64le', 's390x'];
+
+type From = 'url' | 'release';
+
+/** Has the appliance fetch an ISO by itself: from a URL, or out of a release that its mirror has. */
+export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
+  const [from, setFrom] = useState<From>('url');
+  const [url, setURL] = useState('');
+  const [version, setVersion] = useState('');
+  const [digest, setDigest] = useState('');
+  const [release, setRelease] = useState('');
+  const [architecture, setArchitecture] = useState(architectures[0] ?? '');
+  const [pullSecret, setPullSecret] = useState('');
+  const [isSubmitting, setSubmitting] = useState(false);
+  const [refusal, setRefusal] = useState('');
+  const versionIsWrong = version !== '' && !isVersion(version);
+  const digestIsWrong = digest !== '' && !isDigest(digest);
+  const isComplete = from === 'url' ? url !== '' && !versionIsWrong && !digestIsWrong : release !== '';
+
+  const request = (): FetchRequest =>
+    from === 'url'
+      ? { url, openshift_version: version, sha256: digest.toLowerCase() }
+      : { release, cpu_architecture: architecture, pull_secret: pullSecret };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    setSubmitting(true);
+    setRefusal('');
+    fetchOsImage(request()).then(onClose, (error: unknown) => {
+      setRefusal(sentenceOf(error));
+      setSubmitting(false);
+    });
+  };
+
+  return (
+    <Modal isOpen onClose={onClose} variant="small" aria-label="Fetch an ISO">
+      <ModalHeader title="Fetch an ISO" description="The appliance fetches it by itself, and goes on after a restart." />
+      <ModalBody>
+        <Form id="fetch-iso" onSubmit={submit}>
+          <FormGroup role="radiogroup" label="From" isInline fieldId="fetch-iso-from">
+            {(['url', 'release'] as const).map((one) => (
+              <Radio
+                key={one}
+                id={`fetch-iso-from-${one}`}
+                name="fetch-iso-from"
+                label={one === 'url' ? 'a URL' : 'a release in the mirror'}
+                isChecked={from === one}
+                onChange={() => {
+                  setFrom(one);
+                }}
+              />
+            ))}
+          </FormGroup>
+          {from === 'url' ? (
+            <>
+              <Field id="url" label="URL" isRequired hint="http:// or https://">
+                <TextInput
+                  id="fetch-iso-url"
+                  value={url}
+                  isRequired
+                  onChange={(_, text) => {
+                    setURL(text.trim());
+                  }}
+                />
+              </Field>
+              <Field
+                id="version"
+                label="OpenShift version"
+                isWrong={versionIsWrong}
+                hint={versionIsWrong ? 'A version is such as 4.20 or 4.20.8.' : 'ISOs from 4.19 on do not say it themselves.'}
+              >
+                <TextInput
+                  id="fetch-iso-version"
+                  value={version}
+                  placeholder="4.20"
+                  validated={versionIsWrong ? 'error' : 'default'}
+                  onChange={(_, text) => {
+                    setVersion(text.trim());
+                  }}
+                />
+              </Field>
+              <Field
+                id="sha256"
+                label="SHA-256"
+                isWrong={digestIsWrong}
+                hint={digestIsWrong ? 'A SHA-256 is 64 digits and letters from a to f.' : 'If you have it, what arrives is compared with it.'}
+              >
+                <TextInput
+                  id="fetch-iso-sha256"
+                  value={digest}
+                  validated={digestIsWrong ? 'error' : 'default'}
+                  onChange={(_, text) => {
+                    setDigest(text.trim());
+                  }}
+                />
+              </Field>
+            </>
+          ) : (
+            <>
+              <Release value={release} onChange={setRelease} />
+              <FormGroup label="Architecture" fieldId="fetch-iso-architecture">
+                <FormSelect
+                  id="fetch-iso-architecture"
+                  value={architecture}
+                  onChange={(_, chosen) => {
+                    setArchitecture(chosen);
+                  }}
+                >
+                  {architectures.map((one) => (
+                    <FormSelectOption key={one} value={one} label={one} />
+                  ))}
+                </FormSelect>
+              </FormGroup>
+              <Field id="pull-secret" label="Pull secret" hint="If the mirror asks for one.">
+                <TextArea
+                  id="fetch-iso-pull-secret"
+                  value={pullSecret}
+                  resizeOrientation="vertical"
+                  onChange={(_, text) => {
+                    setPullSecret(text);
+                  }}
+                />
+              </Field>
+            </>
+          )}
+          {refusal && <Alert isInline variant="danger" title={refusal} />}
+        </Form>
+      </ModalBody>
+      <ModalFooter>
+        <Button type="submit" form="fetch-iso" isDisabled={!isComplete || isSubmitting} isLoading={isSubmitting}>
+          Fetch
+        </Button>
+        <Button variant="link" onClick={onClose}>
+          Cancel
+        </Button>
+      </ModalFooter>
+    </Modal>
+  );
+};
+
+type FieldProps = {
+  id: string;
+  label: string;
+  hint: string;
+  isRequired?: boolean;
+  isWrong?: boolean;
+  children: ReactNode;
+};
+
+const Field = ({ id, label, hint, isRequired = false, isWrong = false, children }: FieldProps) => (
+  <FormGroup label={label} fieldId={`fetch-iso-${id}`} isRequired={isRequired}>
+    {children}
+    <FormHelperText>
+      <HelperText isLiveRegion>
+        <HelperTextItem variant={isWrong ? 'error' : 'default'}>{hint}</HelperTextItem>
+      </HelperText>
+    </FormHelperText>
+  </FormGroup>
+);
+
+const never = () => undefined;
+
+/** A version that the configuration names, or any pull spec. */
+const Release = ({ value, onChange }: { value: string; onChange: (value: string) => void }) => {
+  const { answer } = useAnswer(getStatus, never);
+  const versions = [...new Set((answer?.releases ?? []).map((one) => one.openshift_version))];
+  return (
+    <Field id="release" label="Release" isRequired hint="A version, such as 4.20.8, or a pull spec.">
+      <TextInput
+        id="fetch-iso-release"
+        value={value}
+        isRequired
+        list="fetch-iso-releases"
+        onChange={(_, text) => {
+          onChange(text.trim());
+        }}
+      />
+      <datalist id="fetch-iso-releases">
+        {versions.map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+    </Field>
+  );
+};
