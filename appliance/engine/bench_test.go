@@ -283,6 +283,7 @@ type testHost struct {
 	imageGone bool
 	// loadBalancer: the site's DNS leads the cluster's names to this host.
 	loadBalancer bool
+	balancedTo   int // or to the host of this number
 }
 
 func (b *bench) newHost(env string, number int) *testHost {
@@ -352,6 +353,8 @@ func (h *testHost) answer(step *models.Step) *models.StepReply {
 			return reply
 		}
 		output = models.DiskSpeedCheckResponse{IoSyncDuration: 2, Path: "/dev/sda"}
+	case models.StepTypeAPIVipConnectivityCheck:
+		output = models.APIVipConnectivityResponse{IsSuccess: true}
 	case models.StepTypeContainerImageAvailability:
 		output = h.pull(step.Args[0])
 	default:
@@ -417,7 +420,11 @@ func (h *testHost) resolve(asked string) *models.DomainResolutionResponse {
 	for _, domain := range request.Domains {
 		found := &models.DomainResolutionResponseDomain{DomainName: domain.DomainName}
 		if h.loadBalancer && (strings.HasPrefix(*domain.DomainName, "api") || strings.Contains(*domain.DomainName, ".apps.")) {
-			found.IPV4Addresses = []strfmt.IPv4{strfmt.IPv4(fmt.Sprintf("192.168.10.%d", 10+h.number))}
+			balanced := h.number
+			if h.balancedTo != 0 {
+				balanced = h.balancedTo
+			}
+			found.IPV4Addresses = []strfmt.IPv4{strfmt.IPv4(fmt.Sprintf("192.168.10.%d", 10+balanced))}
 		}
 		response.Resolutions = append(response.Resolutions, found)
 	}

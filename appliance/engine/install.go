@@ -337,6 +337,9 @@ func stageText(stage models.HostStage, info string) string {
 
 func percentage(stages []models.HostStage, stage models.HostStage) int64 {
 	at := slices.Index(stages, stage)
+	if stage == models.HostStageDone {
+		return 100
+	}
 	if at < 0 || len(stages) == 0 {
 		return 0
 	}

@@ -197,7 +197,9 @@ func hostInstallations() []row[hostSituation] {
 	excused := func(s hostSituation) bool { return s.timedOut && s.waitsForOthers() }
 	rebooting := func(s hostSituation) bool { return s.timedOut && s.stage == models.HostStageRebooting }
 	warns := func(s hostSituation) bool { return s.timedOut && s.warnOnly }
-	given := func(s hostSituation) bool { return s.timedOut && s.expendable != nil && s.expendable() }
+	given := func(s hostSituation) bool {
+		return s.timedOut && !s.clusterIs(clusterInstalled, clusterAddingHosts) && s.expendable != nil && s.expendable()
+	}
 	return []row[hostSituation]{
 		{on: onRefresh, from: in(installing), when: timedOut, because: "the installer did not start in time", to: failed, info: says("The installer did not start on the host in time. Look at its logs, reset the cluster and install again.")},
 		{on: onRefresh, from: in(inProgress), when: excused, because: "it took too long, waiting for another host's boot order", to: same,
@@ -215,7 +217,7 @@ func hostInstallations() []row[hostSituation] {
 		{on: onRefresh, from: in(inProgress), when: timedOut, because: "the stage took too long", to: failed, info: func(s hostSituation) string {
 			return fmt.Sprintf("The host has been in the stage %q for too long: more than %s. Look at its logs, reset the cluster and install again.", s.stage, s.limit)
 		}},
-		{on: onRefresh, from: in(pendingUserAction), when: given, because: "nobody corrected its boot order in time and the cluster gets along without it", to: failed,
+		{on: onRefresh, from: in(pendingUserAction), when: given, because: "nobody corrected its boot order in time and the cluster, which is not installed yet, gets along without it", to: failed,
 			info: says("Nobody corrected the boot order in time, and the cluster is installed without the host.")},
 	}
 }

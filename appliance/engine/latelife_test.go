@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// What happens to hosts and clusters beside a first installation.
+
+func (h *testHost) stepTypes() []models.StepType {
+	h.b.Helper()
+	var types []models.StepType
+	for _, step := range h.poll().Instructions {
+		types = append(types, step.StepType)
+	}
+	return types
+}
+
+func TestAHostJoinsAnInstalledCluster(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, first := b.installed()
+	_, err := b.AllowAddHosts(t.Context(), cluster)
+	require.NoError(t, err)
+	b.requireCluster(cluster, clusterAddingHosts)
+	first.require(installed)
+
+	h := b.newHost(first.env, 2)
+	h.balancedTo = 1
+	require.NoError(t, h.register())
+	require.Equal(t, models.HostKindAddToExistingClusterHost, *h.require(discovering).Kind)
+	h.report()
+	h.require(known)
+	_, err = b.InstallHost(t.Context(), h.env, h.id)
+	require.NoError(t, err)
+	h.require(installing)
+	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "50%"))
+	h.require(inProgress)
+	require.NoError(t, h.progress(models.HostStageRebooting, ""))
+	got := h.require(added)
+	require.Equal(t, models.HostStageDone, got.Progress.CurrentStage)
+	require.EqualValues(t, 100, got.Progress.InstallationPercentage)
+	b.requireCluster(cluster, clusterAddingHosts)
+
+	require.NoError(t, h.register(), "it boots the discovery image instead of its disk")
+	h.require(pendingUserAction)
+	b.pass(5 * time.Hour)
+	h.require(pendingUserAction)
+	require.NoError(t, h.progress(models.HostStageDone, "by hand"))
+	h.require(added)
+	_, err = b.ResetHost(t.Context(), h.env, h.id)
+	require.NoError(t, err)
+	require.NoError(t, h.register())
+	h.report()
+	h.require(known)
+}
+
+func TestAHostIsReclaimed(t *testing.T) {
+	reclaimed := func(t *testing.T) (*bench, *testHost) {
+		b := newBench(t, nil)
+		cluster, _ := b.singleNode()
+		h := b.host(b.infraEnvOf(nil), 1)
+		_, err := b.BindHost(t.Context(), h.env, h.id, cluster)
+		require.NoError(t, err)
+		require.NoError(t, h.register())
+		h.report()
+		b.press(cluster)
+		b.prepareAll()
+		h.report()
+		h.reach(models.HostStageDone)
+		_, err = b.ReclaimHost(t.Context(), h.env, h.id)
+		require.NoError(t, err)
+		require.Nil(t, h.require(reclaiming).ClusterID)
+		require.Empty(t, h.require(reclaiming).Progress.CurrentStage)
+		return b, h
+	}
+	answer := func(kind models.StepType, code int64) *models.StepReply {
+		return &models.StepReply{StepType: kind, ExitCode: code, Error: "no space left on device"}
+	}
+	t.Run("and boots by itself", func(t *testing.T) {
+		_, h := reclaimed(t)
+		step := h.poll().Instructions[0]
+		require.Equal(t, models.StepTypeDownloadBootArtifacts, step.StepType)
+		require.Contains(t, step.Args[0], "/boot-artifacts/kernel?arch=x86_64")
+		require.Contains(t, step.Args[0], h.env+"/pxe-initrd")
+		require.NoError(t, h.reply(answer(step.StepType, 0)))
+		h.require(reclaimRebooting)
+		require.Equal(t, []models.StepType{models.StepTypeRebootForReclaim}, h.stepTypes())
+		require.Equal(t, models.StepsPostStepActionExit, *h.poll().PostStepAction)
+		require.NoError(t, h.reply(answer(step.StepType, 0)), "said again")
+		h.require(reclaimRebooting)
+		require.NoError(t, h.register())
+		h.report()
+		h.require(knownUnbound)
+		require.NoError(t, h.reply(answer(step.StepType, 1)), "an answer from before the restart")
+		h.require(knownUnbound)
+	})
+	t.Run("and can't fetch the image", func(t *testing.T) {
+		b, h := reclaimed(t)
+		require.NoError(t, h.reply(answer(models.StepTypeDownloadBootArtifacts, 1)))
+		h.require(unbindingPending)
+		require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
+	})
+	t.Run("and nobody hears of it again", func(t *testing.T) {
+		b, h := reclaimed(t)
+		b.pass(time.Hour - time.Second)
+		h.require(reclaiming)
+		b.pass(time.Second)
+		h.require(unbindingPending)
+	})
+}
+
+func TestAHostThatStartsAgainWhileItIsPreparedGoesOn(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	b.press(cluster)
+	b.prepareAll()
+	h.report()
+	b.requireCluster(cluster, clusterInstalling)
+	_, err := b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	_, err = b.ResetCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	require.NoError(t, h.register())
+	h.report()
+	b.press(cluster)
+	h.require(preparing)
+	require.NoError(t, h.register())
+	h.require(preparing)
+	b.requireCluster(cluster, clusterPreparing)
+	b.prepareAll()
+	require.Contains(t, h.stepTypes(), models.StepTypeContainerImageAvailability, "what it pulled was in its memory")
+	h.report()
+	h.require(installing)
+}
+
+func TestLimitsThatOnlyWarn(t *testing.T) {
+	b := newBench(t, nil)
+	b.Engine.Timeouts.WarnOnly = true
+	cluster, h := b.installing()
+	h.reach(models.HostStageWritingImageToDisk)
+	b.pass(31*time.Minute, h)
+	require.True(t, h.require(inProgress).Progress.StageTimedOut)
+	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventStageTimedOut)
+	before := b.DB.Revision()
+	b.pass(2*time.Hour, h)
+	require.Equal(t, before, b.DB.Revision(), "it is said once")
+
+	b.pass(4 * time.Minute)
+	require.True(t, h.require(inProgress).ConnectionTimedOut)
+	require.NoError(t, h.progress(stageCopyingRegistry, ""))
+	got := h.require(inProgress)
+	require.False(t, got.Progress.StageTimedOut)
+	require.False(t, got.ConnectionTimedOut)
+	h.reach(models.HostStageDone)
+	b.requireCluster(cluster, clusterFinalizing)
+	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageAddingRouterCa))
+	b.pass(71 * time.Minute)
+	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
+	b.pass(24 * time.Hour)
+	b.requireCluster(cluster, clusterFailed)
+}
+
+func TestStagesOfTheControllerHaveLimits(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.finalizing()
+	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
+	b.pass(11 * time.Minute)
+	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut, "operators may come later")
+	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventFinalizingTimedOut)
+	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOLMOperatorSetupJobs))
+	b.pass(10*time.Minute - time.Second)
+	require.False(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
+	b.pass(time.Second)
+	require.Contains(t, *b.requireCluster(cluster, clusterFailed).StatusInfo, "setup jobs")
+}
+
+func TestLogsThatDoNotComeAreNotWaitedForForever(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, h := b.installing()
+	require.NoError(t, h.progress(models.HostStageFailed, "broken"))
+	b.pass(2*time.Minute - time.Second)
+	require.Equal(t, models.LogsStateEmpty, h.require(failed).LogsInfo)
+	b.pass(time.Second)
+	require.Equal(t, models.LogsStateTimeout, h.require(failed).LogsInfo)
+	b.pass(8 * time.Minute)
+	require.Equal(t, models.LogsStateTimeout, b.requireCluster(cluster, clusterFailed).LogsInfo)
+	_, err := b.ResetCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	require.Equal(t, models.LogsStateEmpty, h.require(resetPending).LogsInfo)
+}
+
+func TestHostsReturnAfterMonths(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	b.pass(10 * time.Minute)
+	h.require(disconnected)
+	b.clock.Advance(120 * 24 * time.Hour)
+	b.handle()
+	h.require(disconnected)
+	require.NoError(t, h.register())
+	h.require(discovering)
+	h.report()
+	h.require(known)
+	b.requireCluster(cluster, clusterReady)
+
+	installedCluster, old := b.installedHost(2)
+	b.clock.Advance(200 * 24 * time.Hour)
+	b.handle()
+	require.NoError(t, old.register(), "an old node boots the image that was left in its drive")
+	old.require(installed)
+	b.requireCluster(installedCluster, clusterInstalled)
+}
+
+// installedHost leads a further single-node cluster to its end.
+func (b *bench) installedHost(number int) (cluster string, h *testHost) {
+	b.Helper()
+	cluster, env := b.singleNode()
+	h = b.host(env, number)
+	b.press(cluster)
+	b.prepareAll()
+	h.report()
+	h.reach(models.HostStageDone)
+	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
+	_, err := b.CompleteInstallation(b.Context(), cluster, true, "")
+	require.NoError(b, err)
+	b.requireCluster(cluster, clusterInstalled)
+	return cluster, h
+}
+
+func TestAClusterIsInstalledWithoutAWorkerThatFails(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	worker := b.newHost(hosts[0].env, 4)
+	worker.loadBalancer = false
+	require.NoError(t, worker.register())
+	hosts = append(hosts, worker)
+	b.reportAll(hosts)
+	b.requireCluster(cluster, clusterReady)
+	b.press(cluster)
+	b.prepareAll()
+	b.reportAll(hosts)
+	b.requireCluster(cluster, clusterInstalling)
+	for _, h := range hosts {
+		if h.require(installing).Role == models.HostRoleWorker {
+			worker = h
+			require.NoError(t, h.progress(models.HostStageFailed, "a broken fan"))
+			h.require(failed)
+		}
+	}
+	b.requireCluster(cluster, clusterInstalling)
+	for _, h := range hosts {
+		if h != worker {
+			h.reach(models.HostStageDone)
+		}
+	}
+	b.requireCluster(cluster, clusterFinalizing)
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
+	require.NoError(t, err)
+	require.Contains(t, *b.requireCluster(cluster, clusterInstalled).StatusInfo, "without host")
+}
