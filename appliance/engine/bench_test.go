@@ -238,6 +238,11 @@ func (b *bench) infraEnvOf(cluster *strfmt.UUID) string {
 		Name: swag.String("bench_infra-env"), ClusterID: cluster, PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20.8",
 	})
 	require.NoError(b, err)
+	select { // what Run does with an infra-env whose agent's image must be looked up first
+	case id := <-b.unfrozen:
+		require.NoError(b, b.freeze(b.Context(), id, ""))
+	default:
+	}
 	return env.ID.String()
 }
 
