@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -45,6 +46,7 @@ type Service struct {
 	options Options
 	readers *readers
 	codes   *codes
+	pieces  sync.Pool
 }
 
 // New returns a service. Its routes are added to any number of routers by [Service.Register].
@@ -150,7 +152,7 @@ func (s *Service) send(c echo.Context, k readerKey, image *Image) error {
 		s.options.Logger.InfoContext(r.Context(), "a client begins to read an image", "client", k.client, "agent", k.agent,
 			"infra_env_id", image.InfraEnvID, "kind", image.Kind, "etag", image.ETag())
 	}
-	w := newSender(response, r, image, read, s.options.Patience)
+	w := s.newSender(response, r, image, read)
 	http.ServeContent(w, r, "", image.Modified, content{w})
 	err := w.finish()
 	read.Done(reason(err))

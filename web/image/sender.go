@@ -24,9 +24,6 @@ const (
 	stepTime = 5 * time.Second
 )
 
-// pieces are buffers of pieceSize bytes.
-var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
-
 // errStalled ends the answer to a client that stopped reading.
 var errStalled = errors.New("the client stopped reading")
 
@@ -44,28 +41,32 @@ type sender struct {
 	image               *Image
 	reader              *isogen.Reader
 	read                *telescope.Read
-	pos                 int64 // in the image, of the next byte
-	refused             int   // the status that the request is to be refused with
-	failure             error // why the answer had to be broken off
+	pieces              *sync.Pool // of buffers of pieceSize bytes
+	pos                 int64      // in the image, of the next byte
+	refused             int        // the status that the request is to be refused with
+	failure             error      // why the answer had to be broken off
 }
 
-func newSender(response *echo.Response, r *http.Request, image *Image, read *telescope.Read, patience time.Duration) *sender {
-	s := &sender{
-		ResponseWriter: response.Writer, echo: response, control: http.NewResponseController(response.Writer), patience: patience,
-		direct: r.TLS == nil && r.ProtoMajor == 1, image: image, reader: image.NewReader(), read: read,
+func (s *Service) newSender(response *echo.Response, r *http.Request, image *Image, read *telescope.Read) *sender {
+	w := &sender{
+		ResponseWriter: response.Writer, echo: response, control: http.NewResponseController(response.Writer),
+		patience: s.options.Patience, direct: r.TLS == nil && r.ProtoMajor == 1,
+		image: image, reader: image.NewReader(), read: read, pieces: &s.pieces,
 	}
-	s.deadline(patience)
-	return s
+	w.deadline(w.patience)
+	return w
 }
 
 // finish closes the reader, hands over what net/http still holds back while there is a deadline, and leaves the connection
 // without one. It returns why the answer had to be broken off.
 func (s *sender) finish() error {
-	s.failure = errors.Join(s.failure, s.reader.Close())
-	if s.failure != nil || s.refused != 0 {
+	if s.failure = errors.Join(s.failure, s.reader.Close()); s.failure != nil {
 		return s.failure
 	}
-	err := s.noted(s.control.Flush())
+	var err error
+	if s.refused == 0 {
+		err = s.noted(s.control.Flush())
+	}
 	if err == nil {
 		err = s.control.SetWriteDeadline(time.Time{})
 	}
@@ -135,11 +136,11 @@ func (s *sender) long(n int64) (int64, error) {
 
 // piece sends up to pieceSize bytes by way of a buffer.
 func (s *sender) piece(n int64) (int64, error) {
-	buffer, ok := pieces.Get().(*[pieceSize]byte)
+	buffer, ok := s.pieces.Get().(*[pieceSize]byte)
 	if !ok {
 		buffer = new([pieceSize]byte)
 	}
-	defer pieces.Put(buffer)
+	defer s.pieces.Put(buffer)
 	p := buffer[:min(n, pieceSize)]
 	if _, err := s.reader.ReadAt(p, s.pos); err != nil {
 		return 0, s.noted(err)

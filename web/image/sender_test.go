@@ -251,7 +251,15 @@ func TestAConnectionIsUsedAgain(t *testing.T) {
 	defer pause.Stop()
 	for n := range 40 {
 		from := n * 5000
-		_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nRange: bytes=%d-%d\r\n\r\n", path, from, from+4999)
+		_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nRange: bytes=nonsense\r\n\r\n", path)
+		require.NoError(t, err)
+		refused, err := http.ReadResponse(reader, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, refused.StatusCode)
+		_, err = io.Copy(io.Discard, refused.Body)
+		require.NoError(t, err)
+		<-pause.C
+		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nRange: bytes=%d-%d\r\n\r\n", path, from, from+4999)
 		require.NoError(t, err)
 		response, err := http.ReadResponse(reader, nil)
 		require.NoError(t, err)
