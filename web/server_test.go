@@ -190,11 +190,12 @@ func TestTheServerStopsWhenItsContextEndsAndFinishesWhatRuns(t *testing.T) {
 	server := New(Options{})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	server.Router().GET("/slow", func(c echo.Context) error {
-		close(entered)
+		entered <- struct{}{}
 		<-leave
 		return c.String(http.StatusOK, "done")
 	})
 	server.Router().GET("/feed", func(c echo.Context) error {
+		entered <- struct{}{}
 		<-server.Draining()
 		return nil
 	})
@@ -216,6 +217,7 @@ func TestTheServerStopsWhenItsContextEndsAndFinishesWhatRuns(t *testing.T) {
 			answers <- string(body) + errorText(errors.Join(err, response.Body.Close()))
 		}()
 	}
+	<-entered
 	<-entered
 	cancel()
 	<-server.Draining()
