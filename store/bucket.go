@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"landfall/fastjson"
+	"landfall/store/fastjson"
 )
 
 var errEmptyKey = errors.New("the key is empty")

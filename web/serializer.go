@@ -5,7 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"landfall/fastjson"
+	"landfall/store/fastjson"
 )
 
 // serializer renders the answers of all handlers. An answer is rendered before its header is sent, so that one that can't be

@@ -12,7 +12,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/labstack/echo/v4"
 
-	"landfall/fastjson"
+	"landfall/store/fastjson"
 	"landfall/web/problem"
 )
 

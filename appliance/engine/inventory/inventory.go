@@ -13,7 +13,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/fastjson"
+	"landfall/store/fastjson"
 )
 
 // Kinds of truncation, as the agent names them.

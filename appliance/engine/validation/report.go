@@ -37,7 +37,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"landfall/fastjson"
+	"landfall/store/fastjson"
 )
 
 // Status is the outcome of a check, as the API names it.

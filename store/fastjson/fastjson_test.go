@@ -7,7 +7,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
-	"landfall/fastjson"
+	"landfall/store/fastjson"
 )
 
 // wire has the shape in which the inventory package reads inventories: a model within a structure.

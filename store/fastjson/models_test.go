@@ -11,7 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
-	"landfall/fastjson"
+	"landfall/store/fastjson"
 )
 
 // fill gives a value of any type random contents: what may be absent is absent every third time.
