@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/appliance/sitekey"
 	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
@@ -47,6 +48,7 @@ type Appliance struct {
 	address   net.Addr // the listener's; it stays when the listener went to the server
 	urls      []string
 	db        *store.DB
+	siteKey   *sitekey.Key
 	mirror    *mirror.Client
 	releases  *release.Library
 	engine    *engine.Engine
@@ -94,6 +96,10 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{Logger: logger, Clock: clockwork.NewRealClock()}); err != nil {
 		return nil, err
 	}
+	if a.siteKey, err = sitekey.LoadOrCreate(config.DataDir); err != nil {
+		return nil, err
+	}
+	logger.Info("The site's key signs what leaves the appliance.", "fingerprint", a.siteKey.Public().Fingerprint())
 	a.mirror = mirror.NewClient(rules, mirror.ClientOptions{UserAgent: "landfall/" + version})
 	cache := filepath.Join(config.DataDir, "installers")
 	if a.releases, err = release.New(release.Options{

@@ -1,0 +1,178 @@
+// Package sitekey is the ed25519 key by which a site signs what leaves it: journals, and the files that a courier carries.
+//
+// The private half lies in the data directory, readable by its owner alone, and never leaves it. The public half goes with
+// each signature, so whoever receives a file can tell that it arrived as it was signed; that the key is the site's own they
+// learn by comparing its fingerprint with the one that the site tells them another way.
+package sitekey
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// FileName is the private key's name in the data directory: PKCS #8 in PEM, as openssl reads it.
+const FileName = "site.key"
+
+const pemType = "PRIVATE KEY"
+
+// Purpose tells what a signature is for. A signature given for one purpose is none for another, so a file of one kind can't
+// be passed off as one of another kind. It is the context of RFC 8032 (Ed25519ctx), at most 255 bytes.
+type Purpose string
+
+// Key is a site's private key.
+type Key struct {
+	private ed25519.PrivateKey
+}
+
+// ErrUnusable is the kind of error of a key file that is there and can't be used. A new key is not made then: the old one
+// may be known to others.
+var ErrUnusable = errors.New("the site's key can't be used")
+
+// LoadOrCreate reads the key of a data directory, and makes one when there is none. The caller must hold the directory.
+func LoadOrCreate(dir string) (*Key, error) {
+	key, err := Load(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return create(dir)
+	}
+	return key, err
+}
+
+// Load reads the key of a data directory. The error is fs.ErrNotExist when there is none.
+func Load(dir string) (*Key, error) {
+	path := filepath.Join(dir, FileName)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the site's key: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%w: %s has mode %04o, so others may have read it; make it 0600 if nobody has, else remove it for a new key", ErrUnusable, path, mode)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the site's key: %w", err)
+	}
+	private, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s %w; put the file back from a copy, or remove it for a new key", ErrUnusable, path, err)
+	}
+	return &Key{private}, nil
+}
+
+func parse(text []byte) (ed25519.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != pemType {
+		return nil, errors.New("holds no PEM block " + pemType)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("holds no PKCS #8 key (%w)", err)
+	}
+	private, ok := key.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("holds a %T, not an ed25519 key", key)
+	}
+	return private, nil
+}
+
+// create makes a key whose file is whole or not there, whatever happens meanwhile.
+func create(dir string) (_ *Key, err error) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, fmt.Errorf("make the site's key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, fmt.Errorf("make the site's key: %w", err)
+	}
+	file, err := os.CreateTemp(dir, FileName+".*") // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("write the site's key: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the site's key: %w", err)
+			if rest := os.Remove(file.Name()); !errors.Is(rest, fs.ErrNotExist) {
+				err = errors.Join(err, rest)
+			}
+		}
+	}()
+	_, err = file.Write(pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der}))
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return nil, err
+	}
+	if err = os.Rename(file.Name(), filepath.Join(dir, FileName)); err != nil {
+		return nil, err
+	}
+	return &Key{private}, syncDir(dir)
+}
+
+// syncDir has the directory's new entry outlive a power cut: what is signed must not outlive the key.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Sign returns the signature of data for a purpose, 64 bytes.
+func (k *Key) Sign(purpose Purpose, data []byte) ([]byte, error) {
+	signature, err := k.private.Sign(nil, data, &ed25519.Options{Context: string(purpose)})
+	if err != nil {
+		return nil, fmt.Errorf("sign for %q: %w", purpose, err)
+	}
+	return signature, nil
+}
+
+// Public returns the half that goes with signatures.
+func (k *Key) Public() Public {
+	return Public{k.private.Public().(ed25519.PublicKey)}
+}
+
+// Public is a site's public key. Its text is base64 of its 32 bytes.
+type Public struct {
+	key ed25519.PublicKey
+}
+
+// ErrSignature is the error of a signature that does not fit.
+var ErrSignature = errors.New("the signature does not fit: what was signed was altered since, or it was signed with another key or for another purpose")
+
+// Verify returns ErrSignature unless the signature is the key's, of this data and for this purpose.
+func (p Public) Verify(purpose Purpose, data, signature []byte) error {
+	if len(p.key) != ed25519.PublicKeySize || ed25519.VerifyWithOptions(p.key, data, signature, &ed25519.Options{Context: string(purpose)}) != nil {
+		return ErrSignature
+	}
+	return nil
+}
+
+// Fingerprint is what people compare, in the shape that ssh prints: "SHA256:" and the unpadded base64 of the key's SHA-256.
+func (p Public) Fingerprint() string {
+	sum := sha256.Sum256(p.key)
+	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
+}
+
+func (p Public) String() string { return base64.StdEncoding.EncodeToString(p.key) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Public) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Public) UnmarshalText(text []byte) error {
+	key, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil {
+		return fmt.Errorf("read a site's public key: %w", err)
+	}
+	if len(key) != ed25519.PublicKeySize {
+		return fmt.Errorf("read a site's public key: it has %d bytes, not %d", len(key), ed25519.PublicKeySize)
+	}
+	p.key = key
+	return nil
+}
