@@ -247,7 +247,7 @@ func coalesce(changes []Change) []Change {
 const compactBatch = 1000
 
 // Compact removes the log's entries up to and including the revision, or all of them if it is newer than the database. A watch from that revision or a later one
-// still works, one from an earlier revision gets ErrCompacted. It works in small transactions, so that other updates go on meanwhile.
+// still works, one from an earlier revision gets ErrCompacted. Entries that belong to the history stay within its bounds. It works in small transactions, so that other updates go on meanwhile.
 func (db *DB) Compact(ctx context.Context, revision uint64) error {
 	for {
 		finished := false
@@ -260,14 +260,38 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 				return nil
 			}
 			for at := done + 1; at <= end; at++ {
+				if tx.remembers(at) {
+					continue
+				}
 				if err := tx.remove(logBucket, logKey(at)); err != nil {
 					return err
 				}
 			}
 			return tx.set(metaBucket, string(compactedKey), binary.BigEndian.AppendUint64(nil, end))
 		})
-		if err != nil || finished {
+		if err != nil {
 			return err
 		}
+		if finished {
+			break
+		}
 	}
+	if db.history == nil {
+		return nil
+	}
+	return db.trim(ctx, revision)
+}
+
+// remembers tells whether a log entry belongs to the history.
+func (tx *Tx) remembers(revision uint64) bool {
+	if tx.db.history == nil {
+		return false
+	}
+	key := []byte(logKey(revision))
+	stored := tx.bucket(logBucket).Get(key)
+	if stored == nil {
+		return false
+	}
+	change, err := parseChange(key, stored)
+	return err == nil && tx.db.history.Owner(change.Key) != ""
 }

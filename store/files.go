@@ -57,6 +57,8 @@ func (f Files) Put(tx *Tx, key string, staged *Staged, modified time.Time) error
 	row := newRow(filesVersion, binary.MaxVarintLen64+len(description)+len(staged.content))
 	row = binary.AppendUvarint(row, uint64(len(description)))
 	row = append(append(row, description...), staged.content...)
+	tx.describes = true
+	defer func() { tx.describes = false }()
 	return tx.put(f.prefix+key, filesVersion, row)
 }
 
@@ -102,6 +104,8 @@ func (f Files) Delete(tx *Tx, key string) error {
 	if err := f.unlink(tx, key); err != nil {
 		return err
 	}
+	tx.describes = true
+	defer func() { tx.describes = false }()
 	return tx.delete(f.prefix + key)
 }
 

@@ -7,7 +7,7 @@
 // The file holds four bbolt buckets; all numbers are big-endian:
 //
 //	data   key -> create revision, mod revision, version, expiry (8 bytes each), value
-//	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), room for the previous record
+//	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), what the history keeps (see history.go)
 //	index  "/<index>/<key>" -> nothing
 //	       "deadlines/<name>/at/<time><key>" -> nothing, "deadlines/<name>/of/<key>" -> time
 //	       "blobs/<sha256>/<file's key>" -> nothing
@@ -41,6 +41,8 @@ type Options struct {
 	Clock  clockwork.Clock // nil: the real one
 	// BlobGrace is how long staged content may wait for the transaction that refers to it. 0: one hour.
 	BlobGrace time.Duration
+	// History says which changes are kept for Tx.History.
+	History History
 }
 
 // DB is an open database. Its methods may be called by many goroutines at once.
@@ -65,6 +67,7 @@ type DB struct {
 	blobs   blobs
 	decoded *decoded
 	reserve *reserve
+	history *history // nil: none is kept
 }
 
 // Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
@@ -84,6 +87,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		closing:  make(chan struct{}),
 		stopped:  make(chan struct{}),
 		decoded:  newDecoded(),
+		history:  newHistory(options.History),
 	}
 	if db.logger == nil {
 		db.logger = slog.New(slog.DiscardHandler)

@@ -23,6 +23,11 @@ type Tx struct {
 	changes []Change
 	undo    []previous
 	writes  int // raised by each write, undone ones included; tells a walk that its cursor is stale
+
+	// Of an update with a history only: see Note.
+	first     uint64 // the revision that the first change of the update gets
+	note      func() []byte
+	describes bool // the row at hand is a file's
 }
 
 type bucketID int
@@ -239,7 +244,7 @@ func (tx *Tx) put(key string, known int, row []byte) error {
 	if err := tx.replace(dataBucket, key, oldRow, row); err != nil {
 		return err
 	}
-	return tx.logChange(key, kindPut)
+	return tx.logChange(key, kindPut, old.value, row[recordHeader:])
 }
 
 // delete removes a row of data and writes the change to the log. A key without a value is no error and no change.
@@ -247,11 +252,14 @@ func (tx *Tx) delete(key string) error {
 	if !tx.bolt.Writable() {
 		return tx.writeError(key, ErrReadOnly)
 	}
-	writes := tx.writes
-	if err := tx.remove(dataBucket, key); err != nil || tx.writes == writes {
+	old, ok, err := tx.record("", key)
+	if err != nil || !ok {
 		return err
 	}
-	return tx.logChange(key, kindDelete)
+	if err := tx.remove(dataBucket, key); err != nil {
+		return err
+	}
+	return tx.logChange(key, kindDelete, old.value, nil)
 }
 
 // The kinds of change in the log.
@@ -260,11 +268,11 @@ const (
 	kindDelete = 2
 )
 
-// logChange raises the revision and writes what happened at it.
-func (tx *Tx) logChange(key string, kind byte) error {
+// logChange raises the revision and writes what happened at it; the values are those before and after, nil for none.
+func (tx *Tx) logChange(key string, kind byte, before, after []byte) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
-	entry = append(entry, key...)
+	entry = tx.past(append(entry, key...), key, before, after)
 	tx.rev++
 	if err := tx.replace(logBucket, logKey(tx.rev), nil, entry); err != nil {
 		return err
@@ -279,7 +287,7 @@ func logKey(revision uint64) string {
 	return string(key[:])
 }
 
-// parseChange reads a log entry. What follows the key is room for the record before the change, which a list of an old revision will need.
+// parseChange reads a log entry. What follows the key is the history's: see parseEntry.
 func parseChange(key, entry []byte) (Change, error) {
 	if len(key) != 8 || len(entry) < 2 {
 		return Change{}, errors.New("the log entry is too short")

@@ -255,6 +255,7 @@ func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
 // run runs one request's function and takes its writes back if it fails. Its error is that of the whole transaction, which can then not go on.
 func (db *DB) run(tx *Tx, r *request) error {
 	before := tx.mark()
+	tx.beginUpdate()
 	r.sawOthers = tx.dirty()
 	db.call(tx, r)
 	if r.err != nil || r.panicked != nil {

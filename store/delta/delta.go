@@ -1,0 +1,173 @@
+// Package delta says one value in terms of another that is much like it: what two versions of a row differ in.
+//
+// A delta is the length of the target as uvarint, then pieces until the target is complete. A piece begins with a uvarint:
+// twice its length, plus one if it is copied from the base. A copied piece goes on with how far behind the end of the copy
+// before it begins in the base, as varint; any other piece with its bytes.
+package delta
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+const (
+	// window is the length in bytes of what is looked for in the base.
+	window = 8
+	// tableBits is the binary logarithm of how many places of the base are remembered at once.
+	tableBits = 12
+	// shortest is the least length in bytes of a piece within that is worth copying.
+	shortest = 12
+)
+
+// Encoder makes deltas. It holds no more than working space, and belongs to one goroutine at a time.
+type Encoder struct {
+	table [1 << tableBits]int32 // hash of a window -> one behind where it is in the base
+	used  bool
+	at    int // where the last copy ended in the base
+}
+
+// Append appends to dst the delta by which Apply makes target out of base.
+func (e *Encoder) Append(dst, base, target []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(target)))
+	e.at = 0
+	head := prefix(base, target)
+	tail := suffix(base[head:], target[head:])
+	dst = e.copy(dst, 0, head)
+	dst = e.between(dst, base, target, head, tail)
+	return e.copy(dst, len(base)-tail, tail)
+}
+
+func (e *Encoder) copy(dst []byte, from, length int) []byte {
+	if length == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(length)<<1|1)
+	dst = binary.AppendVarint(dst, int64(from-e.at))
+	e.at = from + length
+	return dst
+}
+
+func insert(dst, text []byte) []byte {
+	if len(text) == 0 {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(text))<<1), text...)
+}
+
+// between makes the pieces of what is neither at the beginning nor at the end of both.
+func (e *Encoder) between(dst, base, target []byte, head, tail int) []byte {
+	base, middle := base[:len(base)-tail], target[head:len(target)-tail]
+	if len(middle) < 2*window || len(base)-head < window {
+		return insert(dst, middle)
+	}
+	e.index(base, head)
+	done := 0
+	for i := 0; i+window <= len(middle); {
+		from := int(e.table[hash(middle[i:])]) - 1
+		if from < 0 {
+			i++
+			continue
+		}
+		length := prefix(base[from:], middle[i:])
+		back := min(suffix(base[head:from], middle[done:i]), i-done)
+		if length+back < shortest {
+			i++
+			continue
+		}
+		dst = insert(dst, middle[done:i-back])
+		dst = e.copy(dst, from-back, length+back)
+		i += length
+		done = i
+	}
+	return insert(dst, middle[done:])
+}
+
+// index remembers windows of the base, as many as there is room for at equal distances.
+func (e *Encoder) index(base []byte, from int) {
+	if e.used {
+		clear(e.table[:])
+	}
+	e.used = true
+	step := max(window/2, (len(base)-from)>>(tableBits-1))
+	for i := from; i+window <= len(base); i += step {
+		e.table[hash(base[i:])] = int32(i) + 1
+	}
+}
+
+func hash(b []byte) uint32 {
+	return uint32(binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> (64 - tableBits))
+}
+
+// prefix is how many bytes a and b have in common at their beginnings.
+func prefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// suffix is how many bytes a and b have in common at their ends.
+func suffix(a, b []byte) int {
+	n := min(len(a), len(b))
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		if x := binary.LittleEndian.Uint64(a[len(a)-i-8:]) ^ binary.LittleEndian.Uint64(b[len(b)-i-8:]); x != 0 {
+			return i + bits.LeadingZeros64(x)/8
+		}
+	}
+	for i < n && a[len(a)-1-i] == b[len(b)-1-i] {
+		i++
+	}
+	return i
+}
+
+// ErrDamaged is the kind of error of a delta that makes no target out of the base it is applied to.
+var ErrDamaged = errors.New("the delta does not fit")
+
+// Apply returns the target of a delta, which has at most limit bytes.
+func Apply(base, delta []byte, limit int) ([]byte, error) {
+	length, n := binary.Uvarint(delta)
+	if n <= 0 || length > uint64(limit) {
+		return nil, fmt.Errorf("%w: it begins with no length, or one of more than %d bytes", ErrDamaged, limit)
+	}
+	delta = delta[n:]
+	target := make([]byte, 0, min(length, uint64(len(base)+len(delta))))
+	at := int64(0)
+	for len(delta) > 0 {
+		piece, n := binary.Uvarint(delta)
+		size := piece >> 1
+		if n <= 0 || size > length-uint64(len(target)) {
+			return nil, fmt.Errorf("%w: a piece is longer than the target", ErrDamaged)
+		}
+		delta = delta[n:]
+		if piece&1 == 0 {
+			if size > uint64(len(delta)) {
+				return nil, fmt.Errorf("%w: it ends within a piece", ErrDamaged)
+			}
+			target = append(target, delta[:size]...)
+			delta = delta[size:]
+			continue
+		}
+		skip, n := binary.Varint(delta)
+		from := at + skip
+		if n <= 0 || from < 0 || from > int64(len(base)) || size > uint64(int64(len(base))-from) {
+			return nil, fmt.Errorf("%w: a piece is not in the base", ErrDamaged)
+		}
+		delta = delta[n:]
+		at = from + int64(size)
+		target = append(target, base[from:at]...)
+	}
+	if uint64(len(target)) != length {
+		return nil, fmt.Errorf("%w: it ends before the target does", ErrDamaged)
+	}
+	return target, nil
+}
