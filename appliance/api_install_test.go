@@ -19,7 +19,12 @@ import (
 // crew boots hosts from an infra-env's image until the test ends.
 func (d *door) crew(env strfmt.UUID, count int) {
 	d.Helper()
-	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: 1000, KeepFailed: true}
+	d.crewAt(1000, env, count)
+}
+
+func (d *door) crewAt(speed float64, env strfmt.UUID, count int) {
+	d.Helper()
+	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: speed, KeepFailed: true}
 	ended := make(chan error, 1)
 	ctx := d.Context()
 	go func() { ended <- crew.Run(ctx) }()

@@ -43,6 +43,11 @@ func (a answer) read(t *testing.T, status int, into any) {
 // ask sends a request with a body of JSON, or with a text or reader as it is; nil sends none.
 func ask(t *testing.T, method, url string, body any) answer {
 	t.Helper()
+	return askBy(t, http.DefaultClient, method, url, body)
+}
+
+func askBy(t *testing.T, client *http.Client, method, url string, body any) answer {
+	t.Helper()
 	var content io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -58,7 +63,7 @@ func ask(t *testing.T, method, url string, body any) answer {
 	request, err := http.NewRequestWithContext(t.Context(), method, url, content)
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	answered, err := io.ReadAll(response.Body)

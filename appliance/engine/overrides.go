@@ -354,7 +354,7 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 		if err != nil {
 			return err
 		}
-		if slices.Contains(duringInstall, *h.API.Status) {
+		if slices.Contains(slices.Concat(duringInstall, []string{preparing, prepared, installed, added}), *h.API.Status) {
 			return conflict("Host %s is %s; its installer has its arguments already.", c.hostName(h), *h.API.Status)
 		}
 		h.API.InstallerArgs = string(text)

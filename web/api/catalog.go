@@ -49,7 +49,7 @@ func (s *Service) versions(c echo.Context) error {
 		version.Default = version.Default || image.Default
 		versions[image.OpenshiftVersion] = version
 	}
-	if c.QueryParam("only_latest") == "true" {
+	if flag(c, "only_latest") {
 		keepLatest(versions)
 	}
 	return c.JSON(http.StatusOK, versions)

@@ -16,7 +16,7 @@ import (
 func clusterID(c echo.Context) string { return c.Param("cluster_id") }
 
 func (s *Service) listClusters(c echo.Context) error {
-	clusters, err := s.Engine.Clusters(c.QueryParam("with_hosts") == "true")
+	clusters, err := s.Engine.Clusters(flag(c, "with_hosts"))
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Service) getCluster(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Request().Header.Get("exclude-hosts") == "true" || c.QueryParam("exclude-hosts") == "true" {
+	if c.Request().Header.Get("exclude-hosts") == "true" || flag(c, "exclude-hosts") {
 		cluster.Hosts = []*models.Host{}
 	}
 	return c.JSON(http.StatusOK, cluster)
@@ -90,7 +90,7 @@ func (s *Service) completeInstallation(c echo.Context) error {
 }
 
 func (s *Service) listClusterHosts(c echo.Context) error {
-	inventory, connectivity := c.QueryParam("with-inventory") == "true", c.QueryParam("with-connectivity") == "true"
+	inventory, connectivity := flag(c, "with-inventory"), flag(c, "with-connectivity")
 	hosts, err := s.Engine.ClusterHosts(clusterID(c), inventory || connectivity)
 	if err != nil {
 		return err

@@ -8,31 +8,12 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
-	"landfall/web/problem"
 )
 
 // listEvents answers a page of events. The number of all events and of those of each severity are in headers.
 func (s *Service) listEvents(c echo.Context) error {
-	filter := engine.EventFilter{
-		ClusterID: c.QueryParam("cluster_id"), InfraEnvID: c.QueryParam("infra_env_id"),
-		HostIDs: list(c, "host_ids"), Severities: list(c, "severities"), Message: c.QueryParam("message"),
-		ClusterLevel: c.QueryParam("cluster_level") == "true", Categories: list(c, "categories"),
-	}
-	if id := c.QueryParam("host_id"); id != "" {
-		filter.HostIDs = append(filter.HostIDs, id)
-	}
-	switch order := c.QueryParam("order"); order {
-	case "", "ascending":
-	case "descending":
-		filter.Descending = true
-	default:
-		return problem.BadRequest("the parameter order is %q; it takes ascending or descending", order)
-	}
-	var err error
-	if filter.Limit, err = number(c, "limit"); err != nil {
-		return err
-	}
-	if filter.Offset, err = number(c, "offset"); err != nil {
+	filter, err := eventFilter(c)
+	if err != nil {
 		return err
 	}
 	page, err := s.Engine.Events(filter)
@@ -51,6 +32,39 @@ func (s *Service) listEvents(c echo.Context) error {
 		page.Events = []*models.Event{}
 	}
 	return c.JSON(http.StatusOK, page.Events)
+}
+
+// eventFilter reads which events are asked for.
+func eventFilter(c echo.Context) (filter engine.EventFilter, err error) {
+	var host, order string
+	read := func(into *string, from func() (string, error)) {
+		if err == nil {
+			*into, err = from()
+		}
+	}
+	read(&filter.ClusterID, func() (string, error) { return uuid(c, "cluster_id") })
+	read(&filter.InfraEnvID, func() (string, error) { return uuid(c, "infra_env_id") })
+	read(&host, func() (string, error) { return uuid(c, "host_id") })
+	read(&order, func() (string, error) { return oneOf(c, "order", "ascending", "descending") })
+	if err != nil {
+		return filter, err
+	}
+	if filter.HostIDs, err = uuids(c, "host_ids"); err != nil {
+		return filter, err
+	}
+	if host != "" {
+		filter.HostIDs = append(filter.HostIDs, host)
+	}
+	if filter.Severities, err = listOf(c, "severities", models.EventSeverityInfo, models.EventSeverityWarning, models.EventSeverityError, models.EventSeverityCritical); err != nil {
+		return filter, err
+	}
+	filter.Descending, filter.ClusterLevel = order == "descending", flag(c, "cluster_level")
+	filter.Message, filter.Categories = c.QueryParam("message"), list(c, "categories")
+	if filter.Limit, err = number(c, "limit"); err != nil {
+		return filter, err
+	}
+	filter.Offset, err = number(c, "offset")
+	return filter, err
 }
 
 // reportEvent writes an event that a program outside saw.

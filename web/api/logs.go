@@ -20,21 +20,26 @@ import (
 
 // uploadLogs takes a log archive from a host or from the controller, as a form's file "upfile".
 func (s *Service) uploadLogs(c echo.Context) error {
+	kind, err := oneOf(c, "logs_type", string(models.LogsTypeHost), string(models.LogsTypeController))
+	if err != nil {
+		return err
+	}
+	id, err := uuid(c, "host_id")
+	if err != nil {
+		return err
+	}
 	upload, err := logUpload(c.Request())
 	if err != nil {
 		return err
 	}
-	switch kind := c.QueryParam("logs_type"); kind {
-	case string(models.LogsTypeHost), "":
-		id := c.QueryParam("host_id")
+	switch kind {
+	case string(models.LogsTypeController):
+		return done(c, s.Engine.ControllerLogs(c.Request().Context(), clusterID(c), upload))
+	default:
 		if id == "" {
 			return problem.BadRequest("logs of a host are sent with its host_id")
 		}
 		return done(c, s.Engine.HostLogs(c.Request().Context(), clusterID(c), id, upload))
-	case string(models.LogsTypeController):
-		return done(c, s.Engine.ControllerLogs(c.Request().Context(), clusterID(c), upload))
-	default:
-		return problem.BadRequest("the parameter logs_type is %q; it takes host or controller", kind)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Service) listManifests(c echo.Context) error {
-	manifests, err := s.Engine.Manifests(clusterID(c), c.QueryParam("include_system_generated") == "true")
+	manifests, err := s.Engine.Manifests(clusterID(c), flag(c, "include_system_generated"))
 	return answer(c, http.StatusOK, manifests, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-openapi/swag"
 	"github.com/labstack/echo/v4"
 
 	"landfall/web/problem"
@@ -38,7 +39,7 @@ func number(c echo.Context, name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, problem.BadRequest("the parameter %s is %q; it takes a whole number from 0", name, text)
+		return 0, unfit("the parameter %s in query is %q; it takes a whole number from 0", name, text)
 	}
 	return n, nil
 }
@@ -54,6 +55,35 @@ func list(c echo.Context, name string) []string {
 		}
 	}
 	return values
+}
+
+// listOf reads a query parameter that holds several of some values, separated by commas.
+func listOf(c echo.Context, name string, values ...string) ([]string, error) {
+	given := list(c, name)
+	for _, value := range given {
+		if !slices.Contains(values, value) {
+			return nil, unfit("the parameter %s in query has %q; it takes %s", name, value, strings.Join(values, ", "))
+		}
+	}
+	return given, nil
+}
+
+// uuids reads a query parameter that holds several ids, separated by commas.
+func uuids(c echo.Context, name string) ([]string, error) {
+	given := list(c, name)
+	for _, value := range given {
+		if !isUUID(value) {
+			return nil, unfit("the parameter %s in query has %q, which is no UUID", name, value)
+		}
+	}
+	return given, nil
+}
+
+// flag reads a query parameter that is true or false. The Assisted Installer takes several words for true and every other
+// text for false.
+func flag(c echo.Context, name string) bool {
+	yes, err := swag.ConvertBool(c.QueryParam(name))
+	return yes && err == nil
 }
 
 // uuid reads a query parameter that is an id, or "".

@@ -1,0 +1,210 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	httptransport "github.com/go-openapi/runtime/client"
+	"github.com/openshift/assisted-service/client"
+	"github.com/stretchr/testify/require"
+
+	"landfall/web/api"
+)
+
+// ledger notes which status each operation was seen to answer with, and to whom.
+type ledger struct {
+	routes []route // those without parameters first
+	mu     sync.Mutex
+	seen   map[sighting]bool
+}
+
+// sighting is an answer of an operation. The one to the upstream client and the one to any other are two.
+type sighting struct {
+	operation string
+	status    int
+	upstream  bool
+}
+
+type route struct {
+	id, method string
+	segments   []string
+}
+
+func newLedger() *ledger {
+	l := &ledger{seen: make(map[sighting]bool)}
+	for _, operation := range slices.Concat(api.Operations(), api.Additions()) {
+		l.routes = append(l.routes, route{operation.ID, operation.Method, strings.Split(api.BasePath+operation.Path, "/")})
+	}
+	slices.SortStableFunc(l.routes, func(a, b route) int {
+		return strings.Count(strings.Join(a.segments, "/"), ":") - strings.Count(strings.Join(b.segments, "/"), ":")
+	})
+	return l
+}
+
+func (r route) fits(method string, segments []string) bool {
+	if r.method != method || len(r.segments) != len(segments) {
+		return false
+	}
+	for i, segment := range r.segments {
+		if !strings.HasPrefix(segment, ":") && segment != segments[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *ledger) note(request *http.Request, status int, upstream bool) {
+	segments := strings.Split(request.URL.Path, "/")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, route := range l.routes {
+		if route.fits(request.Method, segments) {
+			l.seen[sighting{route.id, status, upstream}] = true
+			return
+		}
+	}
+}
+
+// noting is a transport whose answers go into a ledger.
+type noting struct {
+	ledger   *ledger
+	upstream bool
+}
+
+func (n noting) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err == nil {
+		n.ledger.note(request, response.StatusCode, n.upstream)
+	}
+	return response, err
+}
+
+// openDoorNoting is openDoor whose upstream client writes a ledger.
+func openDoorNoting(t *testing.T, l *ledger) *door {
+	t.Helper()
+	d := openDoor(t)
+	base, err := url.Parse(d.url)
+	require.NoError(t, err)
+	d.AssistedInstall = client.New(client.Config{
+		URL:       &url.URL{Scheme: base.Scheme, Host: base.Host, Path: client.DefaultBasePath},
+		Transport: noting{l, true}, AuthInfo: httptransport.PassThroughAuth,
+	})
+	return d
+}
+
+// documented are the statuses of each operation out of the API's own description, success first.
+func documented(t *testing.T) map[string][]int {
+	t.Helper()
+	description, err := api.Description("test")
+	require.NoError(t, err)
+	text, err := json.Marshal(description)
+	require.NoError(t, err)
+	var document struct {
+		Paths map[string]map[string]struct {
+			OperationID string         `json:"operationId"`
+			Responses   map[string]any `json:"responses"`
+		} `json:"paths"`
+	}
+	require.NoError(t, json.Unmarshal(text, &document))
+	found := make(map[string][]int)
+	for _, methods := range document.Paths {
+		for _, operation := range methods {
+			for code := range operation.Responses {
+				status, err := strconv.Atoi(code)
+				require.NoError(t, err)
+				found[operation.OperationID] = append(found[operation.OperationID], status)
+			}
+			slices.Sort(found[operation.OperationID])
+		}
+	}
+	return found
+}
+
+// unreachable are documented answers that no request can bring about, with the reason.
+type unreachable struct {
+	status     int
+	operations []string // nil: all
+	reason     string
+}
+
+// neverAnswered are the documented answers that a running appliance does not give.
+func neverAnswered() []unreachable {
+	return []unreachable{
+		{401, nil, "there is no sign-in: whoever reaches the appliance may use it"},
+		{403, nil, "there is no sign-in; only links that were signed are refused so, which TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks shows"},
+		{500, nil, "a fault of the appliance itself; the tests of wrong input hold that no request brings one about"},
+		{501, nil, "no operation is left out; TestTheServiceHasAHandlerForEveryOperation"},
+		{503, nil, "only while the disk or the mirror fails: TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept"},
+		{400, []string{"v2InstallCluster", "v2DeregisterHost", "v2GetIgnoredValidations", "V2GetClusterUISettings"}, "the request has no body and its ids are held to their form with 422"},
+		{400, []string{"V2GetPresignedForClusterCredentials"}, "a name that no file has does not fit the schema: 422"},
+		{400, []string{"GetInfraEnvDownloadURL", "UnbindHost", "v2ListSupportedOpenshiftVersions"}, "every request that fits the schema can be answered"},
+		{400, []string{"V2UpdateClusterUISettings"}, "whatever text the browser sends is kept as it is"},
+		{400, []string{"V2GetBundle"}, "an id that no bundle has is 404"},
+		{404, []string{"v2ListEvents"}, "events of what was deleted stay to be read, so an id that nothing has selects none"},
+		{404, []string{"GetSupportedArchitectures", "GetSupportedFeatures"}, "a version that is not configured has support levels all the same"},
+		{409, []string{
+			"V2ListClusterManifests", "v2DownloadClusterManifest", "V2UpdateClusterManifest", "V2DeleteClusterManifest",
+		}, "manifests can be read in each state; that they are changed too late is 400, as the Assisted Installer answers"},
+		{409, []string{"V2UploadLogs", "v2UpdateClusterLogsProgress", "v2UpdateHostLogsProgress"}, "logs are taken in each state"},
+		{409, []string{"v2ReportMonitoredOperatorStatus"}, "what the controller reports is taken in each state"},
+		{409, []string{"RegisterInfraEnv", "UpdateInfraEnv", "v2DownloadInfraEnvFiles", "DownloadMinimalInitrd"}, "infra-envs have no states"},
+		{409, []string{"v2RegisterHost"}, "an agent that hears 409 stops for good; where a cluster takes no hosts now it hears 503 and asks again"},
+		{409, []string{"v2TriggerEvent"}, "events are taken in each state"},
+		{422, []string{
+			"V2GetClusterDefaultConfig", "v2ListComponentVersions", "V2ListManagedDomains", "v2ListReleaseSources", "V2ListSupportedOperators",
+			"V2ListOperatorProperties", "V2GetBundle", "v2ListSupportedOpenshiftVersions", "v2GetOpenAPI",
+		}, "the operation takes nothing that has a form"},
+	}
+}
+
+// expected is what must be seen of each operation: all that is documented but for what can't be.
+func expected(t *testing.T) map[string][]int {
+	t.Helper()
+	answers := documented(t)
+	for _, never := range neverAnswered() {
+		operations := never.operations
+		if operations == nil {
+			operations = slices.Collect(maps.Keys(answers))
+		}
+		for _, id := range operations {
+			if never.operations != nil {
+				require.Contains(t, answers[id], never.status, "%s: an answer that is not documented needs no reason (%s)", id, never.reason)
+			}
+			answers[id] = slices.DeleteFunc(answers[id], func(status int) bool { return status == never.status })
+		}
+	}
+	return answers
+}
+
+// requireComplete checks that each operation gave each of its answers, its successes to the upstream client, and none that
+// is said to be impossible.
+func (l *ledger) requireComplete(t *testing.T, byHand []string) {
+	t.Helper()
+	var lacking []string
+	want := expected(t)
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		for _, status := range want[id] {
+			upstream := l.seen[sighting{id, status, true}]
+			switch {
+			case status < 300 && !upstream && !slices.Contains(byHand, id):
+				lacking = append(lacking, fmt.Sprintf("%s: the upstream client has not seen its success %d", id, status))
+			case !upstream && !l.seen[sighting{id, status, false}]:
+				lacking = append(lacking, fmt.Sprintf("%s: no test of its answer %d", id, status))
+			}
+		}
+	}
+	require.Empty(t, lacking, "%s", strings.Join(lacking, "\n"))
+	for _, never := range neverAnswered() {
+		for _, id := range never.operations {
+			require.False(t, l.seen[sighting{id, never.status, true}] || l.seen[sighting{id, never.status, false}], "%s answered %d, which is said not to happen: %s", id, never.status, never.reason)
+		}
+	}
+}
