@@ -215,10 +215,12 @@ func zstdEnd(b []byte) (int, error) {
 func readLimited(r io.Reader, limit int) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err == nil && len(b) > limit {
-		err = fmt.Errorf("it unpacks to more than %d bytes", limit)
+		err = errTooMuch(limit)
 	}
 	return b, err
 }
+
+func errTooMuch(limit int) error { return fmt.Errorf("it unpacks to more than %d bytes", limit) }
 
 // What begins a member of a newc cpio archive, with or without checksums, and what ends an archive.
 var archiveMark = []byte("07070")

@@ -18,11 +18,8 @@ import (
 
 func skeletonBytes(t testing.TB, iso skeleton.ISO) ([]byte, *iso9660.Volume) {
 	t.Helper()
-	if iso.RootFSSize == 0 {
-		iso.RootFSSize = 300_001
-	}
 	var b bytes.Buffer
-	require.NoError(t, skeleton.Write(&b, iso))
+	require.NoError(t, skeleton.Write(&b, small(iso)))
 	v, err := iso9660.Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	require.NoError(t, err)
 	return b.Bytes(), v
@@ -96,7 +93,7 @@ func TestFilesBehindFourGiB(t *testing.T) {
 	base := open(t, path)
 	require.EqualValues(t, len(b)+shift, base.Size())
 	require.EqualValues(t, v.Find("images/ignition.img").Offset+shift, base.Info().EmbedArea.Offset)
-	for name, p := range map[string]isogen.Payload{"in the area": payload, "relocated": incompressible(t, 400_000)} {
+	for name, p := range map[string]isogen.Payload{"in the area": payload, "relocated": incompressible(t, larger)} {
 		t.Run(name, func(t *testing.T) {
 			image, err := base.Full(p, edits(isogen.Append, "quiet")...)
 			require.NoError(t, err)
@@ -119,13 +116,13 @@ func TestFilesBehindFourGiB(t *testing.T) {
 
 			var tail bytes.Buffer
 			r := image.NewReader()
-			at := image.Size() - 300_000
+			at := image.Size() - 100_000
 			_, err = r.Seek(at, io.SeekStart)
 			require.NoError(t, err)
 			_, err = r.WriteTo(&tail)
 			require.NoError(t, err)
 			require.NoError(t, r.Close())
-			whole := make([]byte, 300_000)
+			whole := make([]byte, 100_000)
 			_, err = image.NewReader().ReadAt(whole, at)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(whole, tail.Bytes()))
@@ -151,7 +148,7 @@ func TestSizesAboveFourGiB(t *testing.T) {
 
 	base := open(t, path)
 	require.Equal(t, size, base.Size())
-	image, err := base.Full(incompressible(t, 400_000))
+	image, err := base.Full(incompressible(t, larger))
 	require.NoError(t, err)
 	require.Contains(t, image.Segments(), isogen.Segment{Name: "rootfs", Start: end, End: size})
 	got, err := isogen.Embedded(image.NewReader(), image.Size())
@@ -166,9 +163,9 @@ func TestAnEmbedAreaInSeveralRecords(t *testing.T) {
 	require.Equal(t, first.Offset+first.Size, second.Offset)
 	b[first.Record+25] |= 0x80
 	base := open(t, writeBytes(t, b))
-	require.EqualValues(t, 262144+4096, base.EmbedAreaSize())
+	require.EqualValues(t, areaSize+4096, base.EmbedAreaSize())
 	require.False(t, base.Info().EmbedArea.Relocatable)
-	_, err := base.Full(incompressible(t, 400_000))
+	_, err := base.Full(incompressible(t, larger))
 	var large *isogen.TooLargeError
 	require.ErrorAs(t, err, &large)
 }

@@ -59,8 +59,12 @@ func requireRoundTrip(t *testing.T, base *isogen.Base) {
 func contents(t testing.TB, image *isogen.Image) []byte {
 	t.Helper()
 	r := image.NewReader()
-	b, err := io.ReadAll(r)
+	b := make([]byte, image.Size())
+	_, err := io.ReadFull(r, b)
 	require.NoError(t, err)
+	n, err := r.Read(make([]byte, 1))
+	require.Zero(t, n)
+	require.Equal(t, io.EOF, err)
 	require.NoError(t, r.Close())
 	return b
 }
@@ -96,12 +100,12 @@ func TestOrderOfFilesDoesNotMatter(t *testing.T) {
 
 func TestEmbeddingReplacesWhatWasThere(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
-	noise := make([]byte, 100_000)
+	noise := make([]byte, areaSize/2)
 	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
 	require.NoError(t, err)
 	first := contents(t, full(t, base, string(noise)))
 	second := contents(t, full(t, open(t, writeBytes(t, first)), "short"))
-	require.Equal(t, contents(t, full(t, base, "short")), second)
+	require.True(t, bytes.Equal(contents(t, full(t, base, "short")), second))
 }
 
 func TestBadPayload(t *testing.T) {
@@ -132,7 +136,9 @@ func TestBadPayload(t *testing.T) {
 }
 
 func TestReaderReadsAsAFileWould(t *testing.T) {
-	image := full(t, open(t, write(t, skeleton.ISO{EmbedSize: 4096, RootFSSize: 5000})), "config")
+	little := skeleton.ISO{EmbedSize: 4096, RootFSSize: 5000, Replace: map[string][]byte{"isolinux/isolinux.bin": []byte("loader"),
+		"images/pxeboot/vmlinuz": []byte("kernel"), "images/pxeboot/initrd.img": []byte("initrd"), "images/efiboot.img": nil, "coreos/miniso.dat": nil}}
+	image := full(t, open(t, write(t, little)), "config")
 	require.NoError(t, iotest.TestReader(image.NewReader(), contents(t, image)))
 }
 
@@ -144,7 +150,7 @@ func TestAnyRangeIsThatOfTheWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	r := image.NewReader()
 	defer func() { require.NoError(t, r.Close()) }()
-	for range 400 {
+	for range 60 {
 		from := random.Int64N(image.Size())
 		n := random.Int64N(image.Size() - from + 1)
 		want := whole[from : from+n]

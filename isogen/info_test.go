@@ -39,7 +39,7 @@ func TestInfoOfAnISO(t *testing.T) {
 	require.Equal(t, base.Size(), info.Size)
 	require.Equal(t, "images/ignition.img", info.EmbedArea.File)
 	require.Positive(t, info.EmbedArea.Offset)
-	require.EqualValues(t, skeleton.DefaultEmbedSize, info.EmbedArea.Length)
+	require.EqualValues(t, areaSize, info.EmbedArea.Length)
 	require.True(t, info.EmbedArea.Relocatable)
 	require.Equal(t, isogen.KernelArgumentAreas{Size: 1139, Default: standard, Files: []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}}, info.KernelArguments)
 	require.True(t, info.NetworkBoot)
@@ -62,7 +62,7 @@ func TestInfoSaysWhatNetworkBootLacks(t *testing.T) {
 }
 
 func TestSegmentsAreTheWholeImage(t *testing.T) {
-	large := incompressible(t, 400_000)
+	large := incompressible(t, larger)
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
 		payload isogen.Payload

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ulikunitz/xz"
+	"github.com/ulikunitz/xz/lzma"
 
 	"landfall/isogen/iso9660"
 )
@@ -231,7 +232,8 @@ func (t *table) layout() []extent {
 func (t *table) encode() ([]byte, error) {
 	var packed bytes.Buffer
 	// The check is CRC-32, as for all that coreos-installer packs.
-	z, err := xz.WriterConfig{DictCap: 1 << 20, CheckSum: xz.CRC32}.NewWriter(&packed)
+	dictionary := min(max(len(t.between), lzma.MinDictCap), 1<<20)
+	z, err := xz.WriterConfig{DictCap: dictionary, CheckSum: xz.CRC32}.NewWriter(&packed)
 	if err != nil {
 		return nil, err
 	}

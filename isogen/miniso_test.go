@@ -60,6 +60,11 @@ func TestDamagedAndHostileTables(t *testing.T) {
 		return b
 	}
 	head := func(b ...byte) []byte { return append([]byte(tableMark), b...) }
+	packed := bytes.Index(good, []byte("\xfd7zXZ"))
+	require.EqualValues(t, len(good)-packed, good[packed-1], "the length is one byte")
+	with := func(packedData []byte) []byte {
+		return append(appendNumber(bytes.Clone(good[:packed-1]), uint64(len(packedData))), packedData...)
+	}
 	for name, c := range map[string]struct {
 		table []byte
 		want  string
@@ -79,8 +84,8 @@ func TestDamagedAndHostileTables(t *testing.T) {
 		"ranges out of order":         {edit(func(t *table) { t.ranges[0], t.ranges[1] = t.ranges[1], t.ranges[0] }), "out of order"},
 		"gaps that nothing fills":     {edit(func(t *table) { t.between = t.between[:2047] }), "leave room for 2048"},
 		"half a sector at the end":    {edit(func(t *table) { t.between = t.between[:len(t.between)-1] }), "whole sectors"},
-		"an xz bomb":                  {edit(func(t *table) { t.between = make([]byte, maxBetween+1) }), "unpacks to more than"},
-		"no xz stream":                {append(bytes.Clone(good[:bytes.Index(good, []byte("\xfd7zXZ"))]), make([]byte, 400)...), "cannot be unpacked"},
+		"an xz bomb":                  {with(xzBomb(good[packed:])), "unpacks to more than 16777216 bytes"},
+		"no xz stream":                {with(make([]byte, 400)), "cannot be unpacked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseTable(c.table, liveSize)
@@ -91,6 +96,20 @@ func TestDamagedAndHostileTables(t *testing.T) {
 		_, err := parseTable(good[:n], liveSize)
 		require.Error(t, err, "cut after %d bytes", n)
 	}
+}
+
+// xzBomb is a stream whose chunks claim to unpack to 18 MiB. It begins as another stream of one block does.
+func xzBomb(stream []byte) []byte {
+	bomb := bytes.Clone(stream[:12+12]) // the headers of the stream and of its block
+	for range 9 {
+		bomb = append(bomb, 0xFF, 0xFF, 0xFF, 0, 0, 0x5D, 0) // 2 MiB out of one byte
+	}
+	bomb = append(bomb, 0)
+	for len(bomb)%4 != 0 {
+		bomb = append(bomb, 0)
+	}
+	index := []byte{0, 0, 0, 0, 0, 0, 0, 0}
+	return append(append(bomb, 0, 0, 0, 0), append(index, make([]byte, 12)...)...)
 }
 
 // FuzzTable has any bytes taken for a table: what is accepted describes a minimal ISO without gaps,

@@ -40,7 +40,7 @@ func TestAnInitrdHasThePayloadBehindIt(t *testing.T) {
 	initrd := bytes.Repeat([]byte("initrd."), 1001) // not a multiple of four bytes
 	path := write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/initrd.img": initrd}})
 	base := open(t, path)
-	for name, p := range map[string]isogen.Payload{"small": payload, "larger than the embed area": incompressible(t, 400_000)} {
+	for name, p := range map[string]isogen.Payload{"small": payload, "larger than the embed area": incompressible(t, larger)} {
 		t.Run(name, func(t *testing.T) {
 			image, err := base.Initrd(p)
 			require.NoError(t, err)

@@ -154,7 +154,7 @@ func requireReadBack(t *testing.T, base *isogen.Base) {
 		require.Equal(t, strings.Replace(before.standard, " ignition.firstboot", "", 1)+" console=ttyS0", line)
 	}
 	large := payload
-	large.Ignition = incompressible(t, 300_000).Ignition
+	large.Ignition = incompressible(t, int(base.EmbedAreaSize())+10_000).Ignition
 	payloads := []isogen.Payload{payload}
 	if base.Info().EmbedArea.Relocatable {
 		payloads = append(payloads, large)

@@ -33,13 +33,13 @@ func TestAPayloadLargerThanTheAreaMovesToTheEnd(t *testing.T) {
 		"of 2020":                       {skeleton.ISO{Age: "2020-09"}, 2},
 		"of 2021":                       {skeleton.ISO{Age: "2021-09"}, 2},
 		"with a hard link":              {skeleton.ISO{Links: map[string]string{"images/again.img": "images/ignition.img"}}, 4},
-		"with the length in igninfo":    {skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(`{"file": "images/ignition.img", "offset": 0, "length": 262144}`)}}, 2},
+		"with the length in igninfo":    {skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(`{"file": "images/ignition.img", "offset": 0, "length": 32768}`)}}, 2},
 		"with another file for it":      {skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(`{"file": "images/other.img"}`), "images/other.img": make([]byte, 4096)}}, 2},
 		"that has no whole last sector": {skeleton.ISO{Trailing: 700}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t, write(t, c.iso))
-			p := incompressible(t, 400_000)
+			p := incompressible(t, larger)
 			image, err := base.Full(p)
 			require.NoError(t, err)
 			content := contents(t, image)
@@ -89,7 +89,7 @@ func TestAPayloadThatFitsStays(t *testing.T) {
 func TestRelocationLeavesNothingBehind(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	used := open(t, writeBytes(t, contents(t, full(t, base, "an older secret"))))
-	large := incompressible(t, 400_000)
+	large := incompressible(t, larger)
 	fromUsed, err := used.Full(large)
 	require.NoError(t, err)
 	fromNew, err := base.Full(large)
@@ -100,10 +100,10 @@ func TestRelocationLeavesNothingBehind(t *testing.T) {
 func TestAnAreaInsideAnotherFileCannotMove(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: isogen.S390X}))
 	require.False(t, base.Info().EmbedArea.Relocatable)
-	_, err := base.Full(incompressible(t, 400_000))
+	_, err := base.Full(incompressible(t, larger))
 	var large *isogen.TooLargeError
 	require.ErrorAs(t, err, &large)
-	require.EqualValues(t, 262144, large.Limit)
-	require.Greater(t, large.Packed, int64(400_000))
-	require.ErrorContains(t, err, "the base ISO's embed area has 262144 and cannot grow, being a part of images/cdboot.img: shorten")
+	require.EqualValues(t, areaSize, large.Limit)
+	require.Greater(t, large.Packed, int64(larger))
+	require.ErrorContains(t, err, "the base ISO's embed area has 32768 and cannot grow, being a part of images/cdboot.img: shorten")
 }

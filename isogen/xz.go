@@ -14,11 +14,15 @@ import (
 // unxz unpacks the xz stream at the start of b, to at most limit bytes, and returns what follows it.
 //
 // A block's header may ask for a dictionary of up to 4 GiB, which the decoder would set aside; none
-// larger than what the block unpacks to is ever used, so the headers are made to ask for that.
+// larger than what the block unpacks to is ever used, so the headers are made to ask for that. The
+// chunks tell how much they unpack to, so what is too much is refused before anything is unpacked.
 func unxz(b []byte, limit int) (data, rest []byte, err error) {
 	w := xzWalk{in: bytes.Clone(b)}
 	if err := w.stream(); err != nil {
 		return nil, nil, err
+	}
+	if w.unpacked > int64(limit) {
+		return nil, nil, errTooMuch(limit)
 	}
 	z, err := xz.ReaderConfig{SingleStream: true, DictCap: 1 << 12}.NewReader(bytes.NewReader(w.in[:w.at]))
 	if err != nil {
@@ -31,8 +35,9 @@ func unxz(b []byte, limit int) (data, rest []byte, err error) {
 // xzWalk goes over an xz stream without unpacking it (The .xz File Format 1.2.1; LZMA2 chunks are as
 // in the Linux kernel's lib/xz/xz_dec_lzma2.c).
 type xzWalk struct {
-	in []byte
-	at int
+	in       []byte
+	at       int
+	unpacked int64 // bytes that the blocks so far unpack to
 }
 
 // errXZForm is about streams that neither the kernel nor xz's own defaults have.
@@ -96,6 +101,7 @@ func (w *xzWalk) block(checkSize int) error {
 	if err != nil {
 		return err
 	}
+	w.unpacked += unpacked
 	if err := w.align(start); err != nil {
 		return err
 	}

@@ -57,17 +57,18 @@ func TestReadersAreBounded(t *testing.T) {
 func TestRevisionsAreBoundedByTheMemoryThatTheyTake(t *testing.T) {
 	clock, base := clockwork.NewFakeClock(), openBase(t)
 	s := newReaders(clock, time.Hour)
-	noise := make([]byte, 12<<20)
-	for i := range noise {
-		noise[i] = byte(rand.Uint32())
-	}
+	require.EqualValues(t, 256<<20, s.maxHeld)
+	s.maxHeld = 10 << 20
+	noise := make([]byte, 500_000)
+	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
+	require.NoError(t, err)
 	image, err := base.Full(isogen.Payload{Ignition: noise})
 	require.NoError(t, err)
-	require.Greater(t, image.Held(), int64(8<<20))
+	require.Greater(t, image.Held(), int64(500_000))
 	for i := range 40 {
 		clock.Advance(time.Second)
 		s.bind(readerKey{client: "c", path: fmt.Sprint(i)}, rangeOf("bmc"), &Image{Image: image, InfraEnvID: "env"})
-		require.LessOrEqual(t, s.held, int64(maxHeld))
+		require.LessOrEqual(t, s.held, s.maxHeld)
 	}
 	require.Less(t, len(s.byTag), 30)
 	require.NotNil(t, s.byTag[tagKey{path: "39", tag: image.ETag()}])

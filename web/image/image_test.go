@@ -105,9 +105,10 @@ func base(t testing.TB) *isogen.Base {
 func largeBase(t testing.TB, rootFS int) *isogen.Base {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "live.iso")
-	var b bytes.Buffer
-	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: rootFS}))
-	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, skeleton.Write(file, skeleton.ISO{RootFSSize: rootFS}))
+	require.NoError(t, file.Close())
 	base, err := isogen.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, base.Close()) })
@@ -124,7 +125,8 @@ func build(t testing.TB, base *isogen.Base, config string) *image.Image {
 func content(t testing.TB, i *image.Image) []byte {
 	t.Helper()
 	r := i.NewReader()
-	b, err := io.ReadAll(r)
+	b := make([]byte, i.Size())
+	_, err := r.ReadAt(b, 0)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	return b

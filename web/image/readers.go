@@ -30,10 +30,11 @@ type readers struct {
 	clock clockwork.Clock
 	hold  time.Duration
 
-	mu    sync.Mutex
-	bound map[readerKey]*reader
-	byTag map[tagKey]*revision
-	held  int64 // bytes of the revisions in byTag
+	mu      sync.Mutex
+	bound   map[readerKey]*reader
+	byTag   map[tagKey]*revision
+	held    int64 // bytes of the revisions in byTag
+	maxHeld int64
 }
 
 type readerKey struct {
@@ -58,7 +59,7 @@ type revision struct {
 }
 
 func newReaders(clock clockwork.Clock, hold time.Duration) *readers {
-	return &readers{clock: clock, hold: hold, bound: make(map[readerKey]*reader), byTag: make(map[tagKey]*revision)}
+	return &readers{clock: clock, hold: hold, bound: make(map[readerKey]*reader), byTag: make(map[tagKey]*revision), maxHeld: maxHeld}
 }
 
 // pick returns the image that a request is to be answered with, or nil if it begins with the present one: bind that then.
@@ -149,7 +150,7 @@ func (s *readers) remember(k tagKey, image *Image, now time.Time) {
 	}
 	s.byTag[k] = &revision{image, now}
 	s.held += image.Held()
-	for len(s.byTag) > 1 && (len(s.byTag) > maxRevisions || s.held > maxHeld) {
+	for len(s.byTag) > 1 && (len(s.byTag) > maxRevisions || s.held > s.maxHeld) {
 		s.forgetOldest(k)
 	}
 }

@@ -124,7 +124,7 @@ func TestRangesOfAKnownReaderAskNobody(t *testing.T) {
 // TestAnImageThatChangesUnderItsReaders has 50 clients read an image in ranges, most of them under the same name and some
 // beginning late, while it is changed 100 times: each gets one revision from the first byte to the last.
 func TestAnImageThatChangesUnderItsReaders(t *testing.T) {
-	const clients, changes, piece = 50, 100, 16 << 10
+	const clients, changes, piece = 50, 100, 32 << 10
 	b := base(t)
 	revisions := map[[32]byte]bool{}
 	images := make([]*image.Image, changes+1)

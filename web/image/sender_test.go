@@ -77,7 +77,7 @@ func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 // TestClientsThatStopReadingAreDropped has hundreds of clients stop in the middle of a download, while others go on.
 func TestClientsThatStopReadingAreDropped(t *testing.T) {
 	const stalled = 300
-	i := build(t, largeBase(t, 32<<20), "config")
+	i := build(t, largeBase(t, 24<<20), "config")
 	logger, lines := newLog()
 	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: time.Second, Logger: logger})
 	conns := make([]net.Conn, stalled)
@@ -133,13 +133,13 @@ func TestABaseThatChangesWhileItIsSent(t *testing.T) {
 		"it is written to": func(path string) error {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err == nil {
-				_, err = file.WriteAt(make([]byte, 1<<20), 20<<20)
+				_, err = file.WriteAt(make([]byte, 1<<20), 16<<20)
 			}
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := largeBase(t, 40<<20)
+			b := largeBase(t, 24<<20)
 			src := &source{image: build(t, b, "config")}
 			logger, lines := newLog()
 			server, _ := serveWith(t, image.Options{Source: src, Logger: logger})
@@ -163,7 +163,7 @@ func TestABaseThatIsRemovedOrReplacedIsSentToTheEnd(t *testing.T) {
 		"replaced by renaming": func(path string) error { return os.Rename(path, path+".old") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := largeBase(t, 40<<20)
+			b := largeBase(t, 24<<20)
 			i := build(t, b, "config")
 			want := sha256.Sum256(content(t, i))
 			logger, lines := newLog()
