@@ -116,7 +116,7 @@ func newVictim(t *testing.T, s *site) *victim {
 
 // freeAddress finds a port below those that the system gives to outgoing connections: one of these could take it while
 // the appliance is dead.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))

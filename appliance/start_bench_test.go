@@ -28,6 +28,7 @@ const clockTicks = 100
 func BenchmarkStart(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 1000, 3)
+	s.config.Listen = freeAddress(b) // one for all starts: another would change all discovery images
 	program := filepath.Join(b.TempDir(), "landfall")
 	output, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
 	require.NoError(b, err, string(output))
@@ -66,10 +67,7 @@ type child struct {
 
 // exec starts the program on the site's database and returns when it has answered a host's poll.
 func (s *site) exec(b *testing.B, program string, host hostRef) *child {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(b, err)
-	address := free.Addr().String()
-	require.NoError(b, free.Close())
+	address := s.config.Listen
 	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
 	cmd := exec.Command(program, "serve", "--listen", address, "--data-dir", s.config.DataDir,
 		"--os-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, path: %s, sha256: %s}]", image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),

@@ -96,6 +96,42 @@ func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 	})
 }
 
+func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
+	b := newBench(t, nil)
+	id := b.register().ID.String()
+	frozen := b.recipe(id).Digest
+	spoil := func() { // as nothing but the look at every recipe would notice
+		require.NoError(t, b.update(t.Context(), func(c *change) error {
+			row, err := c.infraEnv(id)
+			if err != nil {
+				return err
+			}
+			row.Recipe = recipeNote{Digest: "spoiled", Inputs: "spoiled"}
+			c.saveInfraEnv(row)
+			return nil
+		}))
+	}
+	restart := func(change func(*Engine)) string {
+		b.Engine = b.engineOver(b.DB, nil)
+		change(b.Engine)
+		require.NoError(t, b.refreezeAll(t.Context()))
+		digest, err := b.RecipeDigest(id)
+		require.NoError(t, err)
+		return digest
+	}
+	spoil()
+	require.Equal(t, frozen, restart(func(*Engine) {}), "the first start looks at all")
+	spoil()
+	require.Equal(t, "spoiled", restart(func(*Engine) {}), "a second one with the same configuration at none")
+	require.NotEqual(t, "spoiled", restart(func(e *Engine) { e.URL = "http://10.0.0.9:8090" }))
+	unknown := func(e *Engine) {
+		e.ReleaseList = []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:other", Default: true}}
+	}
+	spoil()
+	require.Equal(t, "spoiled", restart(unknown), "who can't be asked which agent a release has changes nothing")
+	require.Equal(t, frozen, restart(func(*Engine) {}), "and the next start tries again")
+}
+
 func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
 	b := newBench(t, nil)
 	env := b.register()

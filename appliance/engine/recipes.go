@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/release"
@@ -50,6 +51,14 @@ type recipeNote struct {
 	Digest string `json:"digest,omitempty"` // "" until it is known which agent the hosts run
 	Inputs string `json:"inputs,omitempty"` // digest of what it was made from
 }
+
+// recipeOrigin is what all recipes were made from when they were last looked at.
+type recipeOrigin struct {
+	Digest string `json:"digest"` // see sharedInputs
+}
+
+// frozenFrom is the key of the one [recipeOrigin].
+const frozenFrom = "all"
 
 // draft is a recipe made ahead of the transaction that keeps it, because that takes longer than a transaction should.
 type draft struct {
@@ -128,19 +137,8 @@ func (e *Engine) freezeLater(infraEnvID string, made *draft) {
 // freezeRecipes freezes the recipes that the appliance's configuration or a new release of it changed since they were
 // frozen, and then those of infra-envs as they come, until the context ends.
 func (e *Engine) freezeRecipes(ctx context.Context) {
-	var ids []string
-	if err := e.DB.View(func(tx *store.Tx) error {
-		return infraEnvRows.Keys(tx, "", func(id string) error { ids = append(ids, id); return nil })
-	}); err != nil {
+	if err := e.refreezeAll(ctx); err != nil && ctx.Err() == nil {
 		e.Logger.Error("The infra-envs could not be read to look at their images.", "error", err)
-	}
-	for _, id := range ids {
-		if ctx.Err() != nil {
-			return
-		}
-		if err := e.refreeze(ctx, id); err != nil && ctx.Err() == nil {
-			e.Logger.Warn("An infra-env's image stays as it was.", "infra_env", id, "error", err)
-		}
 	}
 	for {
 		select {
@@ -152,6 +150,53 @@ func (e *Engine) freezeRecipes(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// refreezeAll looks at every infra-env's recipe, unless it did so before and nothing that recipes share is different now:
+// a start over thousands of infra-envs reads none of them then.
+func (e *Engine) refreezeAll(ctx context.Context) error {
+	shared, err := e.sharedInputs()
+	if err != nil {
+		return err
+	}
+	var ids []string
+	if err := e.DB.View(func(tx *store.Tx) error {
+		known, err := recipeOrigins.Get(tx, frozenFrom)
+		if err == nil && known.Digest == shared {
+			return nil
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		return infraEnvRows.Keys(tx, "", func(id string) error { ids = append(ids, id); return nil })
+	}); err != nil || len(ids) == 0 {
+		return err
+	}
+	complete := true
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := e.refreeze(ctx, id); err != nil && ctx.Err() == nil {
+			e.Logger.Warn("An infra-env's image stays as it was.", "infra_env", id, "error", err)
+			complete = false
+		}
+	}
+	if !complete {
+		return nil // the next start tries again
+	}
+	return e.DB.Update(ctx, func(tx *store.Tx) error { return recipeOrigins.Put(tx, frozenFrom, &recipeOrigin{Digest: shared}) })
+}
+
+// sharedInputs is a digest over what all recipes are made from beside the fields of their infra-env: what a recipe of an
+// infra-env without any would be made from, and the releases that name agents.
+func (e *Engine) sharedInputs() (string, error) {
+	none := infraEnvRecord{API: models.InfraEnv{ID: new(strfmt.UUID), Name: new(string)}}
+	inputs, err := e.recipeInputs(&none, e.Images.Agent)
+	if err != nil {
+		return "", err
+	}
+	return digestOf([]any{inputs, e.ReleaseList})
 }
 
 // refreeze freezes a recipe again if it was made from something else than it would be now, and gives an infra-env of an
@@ -174,8 +219,11 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 		return err
 	}
 	inputs, err := e.recipeInputs(row, agent)
-	if err != nil || inputs == row.Recipe.Inputs || agent == "" {
+	if err != nil || inputs == row.Recipe.Inputs || agent == "" && row.Recipe.Digest == "" {
 		return err // one whose agent must be asked for is frozen when it is read
+	}
+	if agent == "" {
+		return &Error{Kind: Unavailable, Reason: fmt.Sprintf("The release payload that names the agent of infra-env %s has not been read yet; update the infra-env to have its image made anew.", *row.API.Name)}
 	}
 	return e.freeze(ctx, id, "The appliance's configuration changed the discovery image of infra-env %s; download it again.")
 }

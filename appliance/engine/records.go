@@ -12,14 +12,15 @@ import (
 // What is kept, and under which keys. The API's own types are kept as they are; what the API does not show lies
 // beside them.
 var (
-	clusterRows  = store.NewBucket[clusterRecord]("clusters", 1).Cached()    // <cluster id>
-	infraEnvRows = store.NewBucket[infraEnvRecord]("infra-envs", 1).Cached() // <infra-env id>
-	hostRows     = store.NewBucket[hostRecord]("hosts", 1).Cached()          // <infra-env id>/<host id>
-	reportRows   = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
-	verdictRows  = store.NewBucket[json.RawMessage]("validations", 1)        // cluster/<id>, host/<infra-env id>/<host id>
-	eventRows    = store.NewBucket[models.Event]("events", 1)                // see eventKey
-	outboxRows   = store.NewBucket[subscription]("subscriptions", 1)         // <cluster id>
-	payloadRows  = store.NewBucket[payloadRecord]("payloads", 1)             // <pull spec>
+	clusterRows   = store.NewBucket[clusterRecord]("clusters", 1).Cached()    // <cluster id>
+	infraEnvRows  = store.NewBucket[infraEnvRecord]("infra-envs", 1).Cached() // <infra-env id>
+	hostRows      = store.NewBucket[hostRecord]("hosts", 1).Cached()          // <infra-env id>/<host id>
+	reportRows    = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
+	verdictRows   = store.NewBucket[json.RawMessage]("validations", 1)        // cluster/<id>, host/<infra-env id>/<host id>
+	eventRows     = store.NewBucket[models.Event]("events", 1)                // see eventKey
+	outboxRows    = store.NewBucket[subscription]("subscriptions", 1)         // <cluster id>
+	recipeOrigins = store.NewBucket[recipeOrigin]("recipe-origins", 1)        // frozenFrom
+	payloadRows   = store.NewBucket[payloadRecord]("payloads", 1)             // <pull spec>
 
 	clusterHosts   = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
 	clusterEnvs    = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
