@@ -20,7 +20,6 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/validation"
-	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/assets"
@@ -49,7 +48,7 @@ type Appliance struct {
 	urls      []string
 	db        *store.DB
 	siteKey   *sitekey.Key
-	mirror    *mirror.Client
+	mirror    *siteMirror
 	releases  *release.Library
 	engine    *engine.Engine
 	images    *osImages
@@ -70,10 +69,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	rules, err := mirror.Load(mirror.Files{
-		RegistriesConf: config.Mirror.RegistriesConf, MirrorSets: config.Mirror.IDMSFiles, CABundle: config.Mirror.CABundle,
-	})
-	if err != nil {
+	if err := checkMirror(config.Mirror); err != nil {
 		return nil, err
 	}
 	minimums, disabled, err := requirements(config.Validations)
@@ -100,25 +96,28 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		return nil, err
 	}
 	logger.Info("The site's key signs what leaves the appliance.", "fingerprint", a.siteKey.Public().Fingerprint())
-	a.mirror = mirror.NewClient(rules, mirror.ClientOptions{UserAgent: "landfall/" + version})
+	if a.mirror, err = newSiteMirror(config.Mirror, a.db, version, logger); err != nil {
+		return nil, err
+	}
 	cache := filepath.Join(config.DataDir, "installers")
 	if a.releases, err = release.New(release.Options{
-		Mirror: a.mirror, CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
+		Mirror: a.mirror.client, CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
 		CommandTimeout: config.Timeouts.Installer, Logger: logger,
 	}); err != nil {
 		return nil, err
 	}
 	if a.engine, err = engine.New(engine.Options{
-		DB: a.db, Releases: a.releases, Mirror: rules, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
+		DB: a.db, Releases: a.releases, Mirror: a.mirror, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 		Requirements: minimums, DisabledValidations: disabled,
 	}); err != nil {
 		return nil, err
 	}
-	if a.images, err = newOSImages(config, rules, a.releases, infraEnvUsers(a.engine), logger); err != nil {
+	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), logger); err != nil {
 		return nil, err
 	}
+	a.mirror.changed = a.engine.RefreshImages
 	return a, a.newServer()
 }
 
@@ -128,6 +127,7 @@ func (a *Appliance) newServer() error {
 		RouteBodyLimits: map[string]int64{
 			api.LogsRoute:       int64(a.config.Limits.LogUploadBytes),
 			console.UploadRoute: int64(a.config.Limits.OSImageBytes),
+			console.MirrorRoute: console.MirrorUploadBytes,
 		},
 	})
 	service := &api.Service{
@@ -146,7 +146,7 @@ func (a *Appliance) newServer() error {
 	}
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Draining: a.server.Draining(), Logger: a.log,
+		Mirror: a.mirror, Draining: a.server.Draining(), Logger: a.log,
 	}); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.releases.Close())
 	}
 	if a.mirror != nil {
-		a.mirror.CloseIdleConnections()
+		a.mirror.client.CloseIdleConnections()
 	}
 	if a.db != nil {
 		errs = append(errs, a.db.Close())

@@ -40,11 +40,16 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 			return fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.url, "/")+path, bytes.NewReader(body))
+	return c.send(ctx, method, path, "application/json", bytes.NewReader(body), out)
+}
+
+// send is call with a body of any kind.
+func (c *client) send(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.url, "/")+path, body)
 	if err != nil {
 		return fmt.Errorf("--url %s can not be used: %w; expected one such as %s", c.url, err, defaultURL)
 	}
-	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Content-Type", contentType)
 	response, err := c.http.Do(request)
 	if err != nil {
 		return c.unreachable(err)

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"time"
 )
 
 // ParseCABundle reads CA certificates from PEM and writes them anew, each once and nothing between them: openshift-install
@@ -63,4 +64,24 @@ func checkCA(der []byte) string {
 
 func lineOf(data []byte, offset int) string {
 	return fmt.Sprintf("line %d", bytes.Count(data[:offset], []byte("\n"))+1)
+}
+
+// Authority is a CA that mirrors are trusted by.
+type Authority struct {
+	Subject  string    `json:"subject"`
+	NotAfter time.Time `json:"not_after"`
+}
+
+// Authorities lists the CAs of the bundle.
+func (r *Rules) Authorities() []Authority {
+	var list []Authority
+	for rest := r.CABundle(); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return list
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			list = append(list, Authority{Subject: cert.Subject.String(), NotAfter: cert.NotAfter.UTC()})
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -36,8 +37,13 @@ type ClientOptions struct {
 
 // Client pulls images by the rules. It may be used by many goroutines and shares its connections among them.
 type Client struct {
+	options ClientOptions
+	current atomic.Pointer[connections]
+}
+
+// connections are rules and how to speak with the registries that they lead to.
+type connections struct {
 	rules             *Rules
-	options           ClientOptions
 	verified, lenient *http.Transport
 }
 
@@ -52,10 +58,26 @@ func NewClient(rules *Rules, options ClientOptions) *Client {
 	if options.Backoff.Steps == 0 {
 		options.Backoff = remote.Backoff{Duration: time.Second, Factor: 3, Jitter: 0.1, Steps: 3}
 	}
-	c := &Client{rules: rules, options: options}
-	c.verified = c.newTransport(&tls.Config{RootCAs: certPool(rules.CABundle())})
-	c.lenient = c.newTransport(&tls.Config{InsecureSkipVerify: true}) // for what the rules call insecure
+	c := &Client{options: options}
+	c.Use(rules)
 	return c
+}
+
+// Use has the client follow other rules from now on, with their CAs. Requests that were made before end by the earlier ones.
+func (c *Client) Use(rules *Rules) {
+	before := c.current.Swap(&connections{
+		rules:    rules,
+		verified: c.newTransport(&tls.Config{RootCAs: certPool(rules.CABundle())}),
+		lenient:  c.newTransport(&tls.Config{InsecureSkipVerify: true}), // for what the rules call insecure
+	})
+	if before != nil {
+		before.close()
+	}
+}
+
+func (c *connections) close() {
+	c.verified.CloseIdleConnections()
+	c.lenient.CloseIdleConnections()
 }
 
 // certPool is the system's trust and the bundle. Without a trust of the system (a bare container) the bundle stands alone.
@@ -82,13 +104,10 @@ func (c *Client) newTransport(config *tls.Config) *http.Transport {
 }
 
 // CloseIdleConnections lets go of connections that are kept for later.
-func (c *Client) CloseIdleConnections() {
-	c.verified.CloseIdleConnections()
-	c.lenient.CloseIdleConnections()
-}
+func (c *Client) CloseIdleConnections() { c.current.Load().close() }
 
 // Rules returns the rules that the client follows.
-func (c *Client) Rules() *Rules { return c.rules }
+func (c *Client) Rules() *Rules { return c.current.Load().rules }
 
 // Get asks the endpoints of ref in order for its manifest or list and returns the first answer and who gave it. A nil
 // secret is anonymous; a *PullSecret is the usual one. What is read through the descriptor later comes from that endpoint, within ctx.
@@ -135,9 +154,10 @@ func try[T any](ctx context.Context, c *Client, image string, secret authn.Keych
 	if err != nil {
 		return none, Endpoint{}, fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag", image)
 	}
-	endpoints := c.rules.Endpoints(ref)
+	rules := c.Rules()
+	endpoints := rules.Endpoints(ref)
 	if len(endpoints) == 0 {
-		return none, Endpoint{}, &ImageError{Image: image, Forbidden: c.rules.forbidden(ref)}
+		return none, Endpoint{}, &ImageError{Image: image, Forbidden: rules.forbidden(ref)}
 	}
 	failure := &ImageError{Image: image}
 	for _, e := range endpoints {
@@ -174,10 +194,11 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 // Transport returns how to speak with an endpoint: with the site's trust, and with plain HTTP only where its rule allows
 // that. It does not authenticate.
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
+	now := c.current.Load()
 	if e.Insecure {
-		return &schemeGuard{next: c.lenient, plain: true}
+		return &schemeGuard{next: now.lenient, plain: true}
 	}
-	return &schemeGuard{next: c.verified}
+	return &schemeGuard{next: now.verified}
 }
 
 // schemeGuard refuses plain HTTP to other machines unless the endpoint is insecure by its rule. The registry library

@@ -38,8 +38,19 @@ type Document struct {
 type Sources struct {
 	// RegistriesConf is the main file and then its drop-ins: a later table replaces an earlier one of the same prefix.
 	RegistriesConf []Document
-	MirrorSets     []Document
-	CABundle       []Document
+	// MirrorSets are YAML or JSON files of Kubernetes objects, in which mirror sets, catalogs and signatures are looked for.
+	MirrorSets []Document
+	// Lists are written by hand: see addList in list.go.
+	Lists    []Document
+	CABundle []Document
+}
+
+// And returns the sources with others behind them.
+func (s Sources) And(others Sources) Sources {
+	return Sources{
+		RegistriesConf: slices.Concat(s.RegistriesConf, others.RegistriesConf), MirrorSets: slices.Concat(s.MirrorSets, others.MirrorSets),
+		Lists: slices.Concat(s.Lists, others.Lists), CABundle: slices.Concat(s.CABundle, others.CABundle),
+	}
 }
 
 // InputError says what is wrong with a document and where. Its text is one sentence.
@@ -61,36 +72,45 @@ func (e *InputError) Error() string {
 
 // Load reads the files and makes rules of them. Errors are *InputError or name the file that can't be read.
 func Load(files Files) (*Rules, error) {
+	s, err := Read(files)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(s)
+}
+
+// Read reads the files. Errors name the file that can't be read.
+func Read(files Files) (Sources, error) {
 	var s Sources
 	if files.RegistriesConf != "" {
 		dropIns, err := filepath.Glob(filepath.Join(escapeGlob(files.RegistriesConf)+".d", "*.conf"))
 		if err != nil {
-			return nil, fmt.Errorf("look for drop-ins of %s: %w", files.RegistriesConf, err)
+			return Sources{}, fmt.Errorf("look for drop-ins of %s: %w", files.RegistriesConf, err)
 		}
 		slices.Sort(dropIns)
 		for _, path := range append([]string{files.RegistriesConf}, dropIns...) {
 			if err := appendFile(&s.RegistriesConf, path); err != nil {
-				return nil, err
+				return Sources{}, err
 			}
 		}
 	}
 	for _, path := range files.MirrorSets {
 		paths, err := yamlFiles(path)
 		if err != nil {
-			return nil, err
+			return Sources{}, err
 		}
 		for _, p := range paths {
 			if err := appendFile(&s.MirrorSets, p); err != nil {
-				return nil, err
+				return Sources{}, err
 			}
 		}
 	}
 	if files.CABundle != "" {
 		if err := appendFile(&s.CABundle, files.CABundle); err != nil {
-			return nil, err
+			return Sources{}, err
 		}
 	}
-	return Parse(s)
+	return s, nil
 }
 
 // Parse makes rules of documents. Errors are *InputError.
@@ -107,6 +127,11 @@ func Parse(s Sources) (*Rules, error) {
 			return nil, err
 		}
 	}
+	for _, doc := range s.Lists {
+		if err := sets.addHandList(doc); err != nil {
+			return nil, err
+		}
+	}
 	ca, err := parseCABundles(s.CABundle)
 	if err != nil {
 		return nil, err
@@ -116,7 +141,7 @@ func Parse(s Sources) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rules{tables: tables, conf: text, ca: ca}, nil
+	return &Rules{tables: tables, conf: text, ca: ca, objects: sets.objects}, nil
 }
 
 func appendFile(docs *[]Document, path string) error {

@@ -64,6 +64,7 @@ var setKinds = []struct {
 // mirrorSets gathers what mirror sets say, by source.
 type mirrorSets struct {
 	sources []*setSource
+	objects []Object
 }
 
 type setSource struct {
@@ -102,7 +103,10 @@ type setObject struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
 	Metadata   struct {
-		Name string `yaml:"name"`
+		Name        string            `yaml:"name"`
+		Namespace   string            `yaml:"namespace"`
+		Labels      map[string]string `yaml:"labels"`
+		Annotations map[string]string `yaml:"annotations"`
 	} `yaml:"metadata"`
 	Spec  yaml.Node `yaml:"spec"`
 	Items yaml.Node `yaml:"items"`
@@ -149,7 +153,7 @@ func (s *mirrorSets) addObject(document string, node *yaml.Node) error {
 		}
 		return s.addList(document, fmt.Sprintf("%s %s", k.kind, o.Metadata.Name), list, k.use)
 	}
-	return nil
+	return s.keepObject(document, node, o)
 }
 
 type setEntry struct {

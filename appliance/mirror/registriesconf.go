@@ -84,6 +84,7 @@ func (c *registriesConf) replace(tables []table) {
 		if i < 0 {
 			c.tables = append(c.tables, t)
 		} else {
+			t.replaced = append(c.tables[i].replaced, c.tables[i].origin)
 			c.tables[i] = t
 		}
 	}

@@ -15,6 +15,8 @@ type Rules struct {
 	tables []table
 	conf   []byte // the tables as registries.conf
 	ca     []byte // PEM
+	// objects are what was found beside the rules and belongs into clusters, each once.
+	objects []Object
 }
 
 // table is one [[registry]] of a registries.conf, or what mirror sets say about one source.
@@ -28,6 +30,8 @@ type table struct {
 	mirrors  []mirror
 	// origin names the document, for people.
 	origin string
+	// replaced names the documents whose table of the same prefix this one goes over.
+	replaced []string
 }
 
 type mirror struct {

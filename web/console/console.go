@@ -37,6 +37,8 @@ type Options struct {
 	Images Images
 	// OSImages are the base images; nil leaves their operations out.
 	OSImages *osimage.Library
+	// Mirror are the site's mirror rules; nil leaves their operations out.
+	Mirror Mirror
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -100,6 +102,9 @@ func Register(router *echo.Echo, options Options) error {
 	registerImages(router, options.Images)
 	if options.OSImages != nil {
 		osImages{options.OSImages}.register(router)
+	}
+	if options.Mirror != nil {
+		mirrorRules{options.Mirror}.register(router)
 	}
 	router.GET("/api/*", func(c echo.Context) error {
 		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)

@@ -1,0 +1,224 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/mirror"
+	"landfall/web/console"
+)
+
+func newMirror() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mirror",
+		Short: "Import, show and explain the site's mirror rules",
+	}
+	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove())
+	return cmd
+}
+
+func newMirrorImport() *cobra.Command {
+	appliance := &client{}
+	var name string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "import PATH",
+		Short: "Give a running appliance mirror rules",
+		Long: "Give a running appliance mirror rules: a registries.conf (with its drop-ins, as a folder), files with mirror sets, a\n" +
+			"workspace or results folder of oc-mirror (version 1 or 2), an archive of any of these (tar, tar.gz, zip), a list of\n" +
+			"sources and mirrors, CA certificates. Catalogs and signatures beside the rules are kept for the clusters.\n" +
+			"What is imported again under the same name is replaced. Imports go over what the configuration says.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if name == "" {
+				path, err := filepath.Abs(arguments[0])
+				if err != nil {
+					return err
+				}
+				name = filepath.Base(path)
+			}
+			model, err := appliance.importMirror(cmd.Context(), name, arguments[0], cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), model)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: imported; %d rules, %d catalogs, %d signatures now\n", name, len(model.Rules), len(model.Catalogs), len(model.Signatures))
+			return writeHoles(cmd.OutOrStdout(), model.Holes)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&name, "name", "", "name of the import; default: that of the file or folder")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// importMirror reads what is of a mirror's here, so that a large workspace is not sent, and says what it left out.
+func (c *client) importMirror(ctx context.Context, name, path string, errOut io.Writer) (*console.MirrorModel, error) {
+	got, err := mirror.CollectPath(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, ignored := range got.Ignored {
+		fmt.Fprintf(errOut, "landfall: %s is left out: %s\n", ignored.Name, ignored.Reason)
+	}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for _, file := range got.Files {
+		part, err := form.CreateFormFile(file.Name, filepath.Base(file.Name))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := part.Write(file.Data); err != nil {
+			return nil, err
+		}
+	}
+	if err := form.Close(); err != nil {
+		return nil, err
+	}
+	model := new(console.MirrorModel)
+	return model, c.send(ctx, http.MethodPost, console.MirrorRoute+"?name="+url.QueryEscape(name), form.FormDataContentType(), &body, model)
+}
+
+func newMirrorShow() *cobra.Command {
+	appliance := &client{}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show a running appliance's mirror rules, and what is doubtful about them",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			model := new(console.MirrorModel)
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute, nil, model); err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), model)
+			}
+			return writeMirrorModel(cmd.OutOrStdout(), model)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func writeMirrorModel(out io.Writer, model *console.MirrorModel) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SOURCE\tMIRRORS, IN ORDER\tFOR\tSOURCE TRIED\tFROM")
+	for _, rule := range model.Rules {
+		tried := "last"
+		if rule.Blocked {
+			tried = "never"
+		}
+		var locations, uses []string
+		for _, m := range rule.Mirrors {
+			locations = append(locations, m.Location)
+			uses = append(uses, m.For)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", rule.Prefix, orDash(strings.Join(locations, ", ")), orDash(strings.Join(uses, ", ")), tried, rule.Origin)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, imported := range model.Imports {
+		fmt.Fprintf(out, "import %s of %s: %d files\n", imported.Name, imported.Imported.Format(time.DateTime), len(imported.Files))
+	}
+	for _, catalog := range model.Catalogs {
+		fmt.Fprintf(out, "catalog %s: %s\n", catalog.Name, catalog.Image)
+	}
+	for _, digest := range model.Signatures {
+		fmt.Fprintf(out, "signature of release %s\n", digest)
+	}
+	for _, authority := range model.Authorities {
+		fmt.Fprintf(out, "CA %s, valid until %s\n", authority.Subject, authority.NotAfter.Format(time.DateOnly))
+	}
+	if model.Problem != "" {
+		fmt.Fprintf(out, "PROBLEM %s\n", model.Problem)
+	}
+	return writeHoles(out, model.Holes)
+}
+
+func writeHoles(out io.Writer, holes []mirror.Hole) error {
+	var errs []error
+	for _, grave := range []bool{true, false} {
+		for _, hole := range holes {
+			word := "note"
+			if hole.Grave {
+				word = "HOLE"
+			}
+			if hole.Grave == grave {
+				_, err := fmt.Fprintf(out, "%s %s\n", word, hole.Text)
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func newMirrorExplain() *cobra.Command {
+	appliance := &client{}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain IMAGE",
+		Short: "Say where nodes pull an image from, and by which rule",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			explained := new(mirror.Explanation)
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain?image="+url.QueryEscape(arguments[0]), nil, explained); err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), explained)
+			}
+			return writeExplanation(cmd.OutOrStdout(), explained)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func writeExplanation(out io.Writer, explained *mirror.Explanation) error {
+	_, err := fmt.Fprintln(out, explained.Image)
+	for i, step := range explained.Steps {
+		tried := "tried here"
+		if i > 0 {
+			tried = "then here"
+		}
+		_, stepErr := fmt.Fprintf(out, "  %s: %s (%s)\n", tried, step.Image, step.Rule)
+		err = errors.Join(err, stepErr)
+	}
+	for _, note := range explained.Notes {
+		_, noteErr := fmt.Fprintf(out, "  %s\n", note)
+		err = errors.Join(err, noteErr)
+	}
+	return err
+}
+
+func newMirrorRemove() *cobra.Command {
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Have a running appliance forget what was imported under a name",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			return appliance.call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+url.PathEscape(arguments[0]), nil, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	return cmd
+}

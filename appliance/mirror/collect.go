@@ -1,0 +1,414 @@
+package mirror
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Import is a set of files that belong together, such as a results folder of oc-mirror: those with rules, catalogs,
+// signatures or CAs. Names are paths within what was given.
+type Import struct {
+	Files []ImportedFile `json:"files"`
+	// Ignored are files that looked like something of a mirror's, and why they were left out.
+	Ignored []Ignored `json:"ignored"`
+}
+
+// FileKind is what a file of an import is read as.
+type FileKind string
+
+// The kinds of files.
+const (
+	FileRegistriesConf FileKind = "registries.conf"
+	FileObjects        FileKind = "objects" // YAML or JSON
+	FileList           FileKind = "list"    // written by hand
+	FileCA             FileKind = "ca"      // PEM
+)
+
+// ImportedFile is one file of an import.
+type ImportedFile struct {
+	Name string   `json:"name"`
+	Kind FileKind `json:"kind"`
+	Data []byte   `json:"data,omitempty"`
+}
+
+// Ignored is a file that an import left out.
+type Ignored struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Sources returns the files by their kind. Their names have the import's before them.
+func (i *Import) Sources(name string) Sources {
+	var s Sources
+	for _, file := range i.Files {
+		doc := Document{Name: path.Join(name, file.Name), Data: file.Data}
+		if path.Base(name) == file.Name {
+			doc.Name = name
+		}
+		switch file.Kind {
+		case FileRegistriesConf:
+			s.RegistriesConf = append(s.RegistriesConf, doc)
+		case FileObjects:
+			s.MirrorSets = append(s.MirrorSets, doc)
+		case FileList:
+			s.Lists = append(s.Lists, doc)
+		case FileCA:
+			s.CABundle = append(s.CABundle, doc)
+		}
+	}
+	return s
+}
+
+// Limits of an import, bytes: of one file, and of all of them. A signature ConfigMap of a hundred releases has some 200 KiB.
+const (
+	importedFileLimit = 4 << 20
+	importLimit       = 32 << 20
+)
+
+// CollectPath reads an import from a file, an archive (tar, tar.gz, zip) or a directory. Errors are *InputError or say
+// what can't be read.
+func CollectPath(name string) (*Import, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("import mirror rules: %w", err)
+	}
+	if info.IsDir() {
+		return collectDir(os.DirFS(name), filepath.Base(filepath.Clean(name)))
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("import mirror rules: %w", err)
+	}
+	got, err := Collect(filepath.Base(name), file)
+	return got, errors.Join(err, file.Close())
+}
+
+// Collect reads an import from what a file of that name holds: an archive (tar, tar.gz, zip) or one document.
+func Collect(name string, content io.Reader) (*Import, error) {
+	in := bufio.NewReaderSize(content, 1<<10)
+	head, err := in.Peek(262)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, &InputError{name, "", "is damaged: " + err.Error()}
+		}
+		return collectPlain(name, bufio.NewReaderSize(io.LimitReader(unpacked, unpackedLimit), 1<<10))
+	}
+	return collectPlain(name, in)
+}
+
+// unpackedLimit ends archives that never end, bytes.
+const unpackedLimit = 8 << 30
+
+func collectPlain(name string, in *bufio.Reader) (*Import, error) {
+	head, err := in.Peek(262)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, &InputError{name, "", "is damaged: " + err.Error()}
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return collectZip(name, in)
+	case len(head) == 262 && string(head[257:]) == "ustar":
+		return collectTar(name, in)
+	}
+	data, err := readLimited(in, importedFileLimit)
+	if err != nil {
+		return nil, &InputError{name, "", err.Error()}
+	}
+	c := &collector{alone: true}
+	c.add(name, data)
+	return c.finish(name)
+}
+
+// CollectFiles makes an import of files that were given one by one, such as those of a folder dropped into a browser.
+func CollectFiles(name string, files []Document) (*Import, error) {
+	c := &collector{alone: len(files) == 1}
+	for _, file := range files {
+		if c.wants(file.Name, int64(len(file.Data))) {
+			c.add(file.Name, file.Data)
+		}
+	}
+	return c.finish(name)
+}
+
+func readLimited(in io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("can't be read to its end: %w", err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("is larger than %d MiB, which no file with mirror rules is", limit>>20)
+	}
+	return data, nil
+}
+
+func collectDir(dir fs.FS, name string) (*Import, error) {
+	c := &collector{}
+	err := fs.WalkDir(dir, ".", func(p string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if p != "." && strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := fs.Stat(dir, p) // through links
+		if err != nil || !info.Mode().IsRegular() || !c.wants(p, info.Size()) {
+			return nil
+		}
+		data, err := fs.ReadFile(dir, p)
+		if err == nil {
+			c.add(p, data)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return c.finish(name)
+}
+
+func collectTar(name string, in io.Reader) (*Import, error) {
+	c := &collector{}
+	for archive := tar.NewReader(in); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return c.finish(name)
+		}
+		if err != nil {
+			return nil, &InputError{name, "", "is a damaged tar archive: " + err.Error()}
+		}
+		if header.Typeflag != tar.TypeReg || !c.wants(header.Name, header.Size) {
+			continue
+		}
+		data, err := readLimited(archive, importedFileLimit)
+		if err != nil {
+			return nil, &InputError{name, header.Name, err.Error()}
+		}
+		c.add(header.Name, data)
+	}
+}
+
+// zipLimit bounds an archive whose directory is at its end, which must be had whole, bytes.
+const zipLimit = 64 << 20
+
+func collectZip(name string, in io.Reader) (*Import, error) {
+	data, err := readLimited(in, zipLimit)
+	if err != nil {
+		return nil, &InputError{name, "", err.Error()}
+	}
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, &InputError{name, "", "is a damaged zip archive: " + err.Error()}
+	}
+	c := &collector{}
+	for _, entry := range archive.File {
+		if !entry.Mode().IsRegular() || !c.wants(entry.Name, int64(min(entry.UncompressedSize64, importLimit+1))) {
+			continue
+		}
+		data, err := readZipEntry(entry)
+		if err != nil {
+			return nil, &InputError{name, entry.Name, err.Error()}
+		}
+		c.add(entry.Name, data)
+	}
+	return c.finish(name)
+}
+
+func readZipEntry(entry *zip.File) ([]byte, error) {
+	file, err := entry.Open()
+	if err != nil {
+		return nil, err
+	}
+	data, err := readLimited(file, importedFileLimit)
+	return data, errors.Join(err, file.Close())
+}
+
+// collector picks the files of a mirror's out of a tree. In a workspace of oc-mirror that is what it wrote for clusters;
+// the rest of a workspace (catalogs, logs, layouts of images) is large and says nothing of rules.
+type collector struct {
+	alone    bool // one file was given by name
+	found    []ImportedFile
+	ocMirror bool
+	size     int64
+	ignored  []Ignored
+	tooMuch  bool
+}
+
+// resultsFolder is where oc-mirror puts what clusters need: version 1 in results-<seconds>, version 2 in cluster-resources.
+var resultsFolder = regexp.MustCompile(`(^|/)(results-\d+|cluster-resources)(/|$)`)
+
+// wants tells whether a file may be one of a mirror's, by its path and size.
+func (c *collector) wants(name string, size int64) bool {
+	name = cleanName(name)
+	if c.alone {
+		return true
+	}
+	result := resultsFolder.MatchString(name)
+	base := path.Base(name)
+	switch path.Ext(base) {
+	case ".yaml", ".yml", ".json", ".conf", ".pem", ".crt", ".txt", ".list":
+	default:
+		return false
+	}
+	if strings.HasPrefix(base, ".") || base == "package.json" {
+		return false
+	}
+	if c.ocMirror && !result {
+		return false
+	}
+	if size > importedFileLimit {
+		c.ignored = append(c.ignored, Ignored{name, fmt.Sprintf("is larger than %d MiB", importedFileLimit>>20)})
+		return false
+	}
+	return true
+}
+
+func (c *collector) add(name string, data []byte) {
+	name = cleanName(name)
+	if resultsFolder.MatchString(name) && !c.ocMirror {
+		c.ocMirror = true
+		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool { return !resultsFolder.MatchString(f.Name) })
+		c.size, c.tooMuch = 0, false
+		for _, f := range c.found {
+			c.size += int64(len(f.Data))
+		}
+	}
+	kind, reason := c.kindOf(name, data)
+	if kind == "" {
+		if reason != "" {
+			c.ignored = append(c.ignored, Ignored{name, reason})
+		}
+		return
+	}
+	if c.size += int64(len(data)); c.size > importLimit {
+		c.tooMuch = true
+		return
+	}
+	c.found = append(c.found, ImportedFile{Name: name, Kind: kind, Data: data})
+}
+
+// kindOf tells what a file is by its name and content; "" and a reason, or neither, if it is nothing of a mirror's.
+func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
+	base, ext := path.Base(name), path.Ext(name)
+	switch {
+	case bytes.Contains(data, []byte("-----BEGIN ")) && (ext == ".pem" || ext == ".crt" || c.alone && bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN "))):
+		return FileCA, ""
+	case ext == ".pem", ext == ".crt":
+		return "", "holds no certificate in PEM"
+	case base == "ImageSetConfiguration.yaml", bytes.Contains(data, []byte("kind: ImageSetConfiguration")):
+		return "", "says what to mirror, not what was mirrored"
+	case ext == ".yaml", ext == ".yml", ext == ".json":
+		return FileObjects, ""
+	case ext == ".conf" && (c.alone || strings.Contains(base, "registries") || strings.Contains(path.Dir(name), "registries.conf.d")):
+		return FileRegistriesConf, ""
+	case ext == ".conf":
+		return "", "is no registries.conf and no drop-in of one"
+	case ext == ".list", base == "mapping.txt", c.alone && ext == ".txt":
+		return FileList, ""
+	case c.alone && bytes.Contains(data, []byte("[[registry]]")):
+		return FileRegistriesConf, ""
+	case c.alone && (bytes.Contains(data, []byte("kind:")) || bytes.Contains(data, []byte("imageDigestSources")) || bytes.Contains(data, []byte("imageContentSources"))):
+		return FileObjects, ""
+	case c.alone:
+		return FileList, ""
+	}
+	return "", ""
+}
+
+// finish orders the files as they are to be read and checks that they can be.
+func (c *collector) finish(name string) (*Import, error) {
+	if c.tooMuch {
+		return nil, &InputError{name, "", fmt.Sprintf("has more than %d MiB of files that may hold mirror rules; give the folder with oc-mirror's results alone (cluster-resources or results-…)", importLimit>>20)}
+	}
+	if slices.ContainsFunc(c.found, func(f ImportedFile) bool { return f.Kind == FileObjects || f.Kind == FileRegistriesConf }) {
+		// oc-mirror's mapping names the same images as its mirror sets, one by one.
+		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool {
+			mapping := path.Base(f.Name) == "mapping.txt"
+			if mapping {
+				c.ignored = append(c.ignored, Ignored{f.Name, "the mirror sets beside it say the same"})
+			}
+			return mapping
+		})
+	}
+	slices.SortStableFunc(c.found, func(a, b ImportedFile) int {
+		if d := run(a.Name) - run(b.Name); d != 0 {
+			return d
+		}
+		if main := strings.Compare(path.Dir(a.Name), path.Dir(b.Name)); main != 0 {
+			return main
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	got := &Import{Files: c.found, Ignored: c.ignored}
+	rules, err := Parse(got.Sources(name))
+	if err != nil {
+		return nil, err
+	}
+	if rules.Empty() && len(rules.objects) == 0 {
+		return nil, &InputError{name, "", "holds nothing of a mirror's: a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, CatalogSources, release signatures, a list of sources and mirrors, or CA certificates are expected"}
+	}
+	if got.Ignored == nil {
+		got.Ignored = []Ignored{}
+	}
+	got.dropUseless(name)
+	return got, nil
+}
+
+// dropUseless leaves out files of objects in which there is nothing of a mirror's, and says so.
+func (i *Import) dropUseless(name string) {
+	i.Files = slices.DeleteFunc(i.Files, func(f ImportedFile) bool {
+		if f.Kind != FileObjects {
+			return false
+		}
+		one := Import{Files: []ImportedFile{f}}
+		rules, err := Parse(one.Sources(name))
+		if err != nil || !rules.Empty() || len(rules.objects) > 0 {
+			return false
+		}
+		i.Ignored = append(i.Ignored, Ignored{f.Name, "has no object that says something of a mirror"})
+		return true
+	})
+}
+
+// run is when oc-mirror version 1 wrote a file, in seconds: later runs go over earlier ones.
+func run(name string) int {
+	for _, element := range strings.Split(name, "/") {
+		if digits, ok := strings.CutPrefix(element, "results-"); ok {
+			if seconds, err := strconv.Atoi(digits); err == nil {
+				return seconds
+			}
+		}
+	}
+	return 0
+}
+
+// cleanName makes the name of a file in an archive one that can be shown and compared.
+func cleanName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(name, `\`, "/"))
+	return strings.TrimPrefix(path.Clean("/"+name), "/")
+}

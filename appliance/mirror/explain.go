@@ -1,0 +1,255 @@
+package mirror
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+// Rule is one table of the rules, as people are shown it.
+type Rule struct {
+	// Prefix says which references the rule is for; "*.host" is all subdomains.
+	Prefix string `json:"prefix"`
+	// Location is where the source really is, when that is not the prefix.
+	Location string `json:"location,omitempty"`
+	// Blocked: the source is never contacted.
+	Blocked  bool         `json:"blocked"`
+	Insecure bool         `json:"insecure,omitempty"`
+	Mirrors  []RuleMirror `json:"mirrors"`
+	// Origin names the documents that the rule comes from.
+	Origin string `json:"origin"`
+}
+
+// RuleMirror is one mirror of a rule.
+type RuleMirror struct {
+	Location string `json:"location"`
+	Insecure bool   `json:"insecure,omitempty"`
+	// For is what the mirror serves: all, digest-only or tag-only.
+	For string `json:"for"`
+}
+
+// List returns the rules in the order in which they were given.
+func (r *Rules) List() []Rule {
+	if r == nil {
+		return nil
+	}
+	rules := make([]Rule, 0, len(r.tables))
+	for _, t := range r.tables {
+		rule := Rule{Prefix: t.prefix, Blocked: t.blocked, Insecure: t.insecure, Origin: t.origin, Mirrors: []RuleMirror{}}
+		if t.location != t.prefix {
+			rule.Location = t.location
+		}
+		for _, m := range t.mirrors {
+			rule.Mirrors = append(rule.Mirrors, RuleMirror{Location: m.location, Insecure: m.insecure, For: string(m.use)})
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// Explanation says where an image is pulled from.
+type Explanation struct {
+	Image string `json:"image"`
+	// Rule is the one that applies; nil if none does.
+	Rule *Rule `json:"rule,omitempty"`
+	// Steps are the places that are tried, in order; none if the rules forbid them all.
+	Steps []Step `json:"steps"`
+	// Notes are sentences about what may surprise.
+	Notes []string `json:"notes"`
+}
+
+// Step is one place that is tried.
+type Step struct {
+	Image    string `json:"image"`
+	Source   bool   `json:"source"` // the place that the image's own name leads to
+	Insecure bool   `json:"insecure,omitempty"`
+	Rule     string `json:"rule"`
+}
+
+// Explain says where an image is pulled from, and why. The error is one sentence: image is no pull spec.
+func (r *Rules) Explain(image string) (*Explanation, error) {
+	ref, err := name.ParseReference(image)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag", image)
+	}
+	e := &Explanation{Image: image, Steps: []Step{}, Notes: []string{}}
+	for _, endpoint := range r.Endpoints(ref) {
+		e.Steps = append(e.Steps, Step{Image: spell(endpoint.Ref), Source: endpoint.Source, Insecure: endpoint.Insecure, Rule: endpoint.Rule})
+	}
+	spelled := spell(ref)
+	t, _ := r.find(spelled)
+	if t == nil {
+		if !r.Empty() {
+			e.Notes = append(e.Notes, "No rule leads to a mirror: it is pulled from where its name says, which a sealed site does not reach.")
+		}
+		return e, nil
+	}
+	for _, rule := range r.List() {
+		if rule.Prefix == t.prefix {
+			e.Rule = &rule
+		}
+	}
+	if note := tagNote(t, ref); note != "" {
+		e.Notes = append(e.Notes, note)
+	}
+	if len(e.Steps) == 0 {
+		e.Notes = append(e.Notes, "Nothing is tried: "+r.forbidden(ref)+".")
+	}
+	for i := range r.tables {
+		other := &r.tables[i]
+		if other != t && matchPrefix(spelled, other.prefix) >= 0 {
+			e.Notes = append(e.Notes, fmt.Sprintf("The rule for %s (%s) matches too, and is not used: the longest prefix alone counts.", other.prefix, other.origin))
+		}
+	}
+	return e, nil
+}
+
+// tagNote says that a rule's mirrors are not asked because of how an image is named; "" if they are.
+func tagNote(t *table, ref name.Reference) string {
+	if len(t.mirrors) == 0 {
+		return ""
+	}
+	_, digest := ref.(name.Digest)
+	for _, m := range t.mirrors {
+		if m.use.allows(digest) {
+			return ""
+		}
+	}
+	if digest {
+		return fmt.Sprintf("The mirrors of the rule for %s (%s) are for tags only, and the image is named by its digest.", t.prefix, t.origin)
+	}
+	return fmt.Sprintf("The mirrors of the rule for %s (%s) are for digests only, and the image is named by a tag: name it by its digest, or add an ImageTagMirrorSet.", t.prefix, t.origin)
+}
+
+// HoleKind classifies what is doubtful about rules.
+type HoleKind string
+
+// The kinds of holes.
+const (
+	HoleOverlap      HoleKind = "overlap"       // one rule's prefix lies within another's
+	HoleHalfRelease  HoleKind = "half-release"  // a rule for one of the release's two repositories only
+	HoleEqualPrefix  HoleKind = "equal-prefix"  // several documents have a rule for the same prefix
+	HoleNoMirror     HoleKind = "no-mirror"     // nothing can be pulled by a rule
+	HoleBlocked      HoleKind = "blocked"       // a mirror lies where another rule forbids to go
+	HoleTagsOnly     HoleKind = "tags-only"     // mirrors for tags, none for digests, by which clusters pull
+	HoleOpenSource   HoleKind = "open-source"   // the source is tried when the mirror lacks an image: a long wait
+	HoleInsecureNode HoleKind = "insecure-node" // a mirror without TLS: install-config can't say so
+)
+
+// Hole is something about the rules that may keep an image from being found.
+type Hole struct {
+	Kind   HoleKind `json:"kind"`
+	Prefix string   `json:"prefix"`
+	// Text is what is the matter and what to do, in sentences.
+	Text string `json:"text"`
+	// Grave: installations fail by it. Otherwise it is good to know.
+	Grave bool `json:"grave"`
+}
+
+// The repositories of OpenShift releases: the payload's own image and its components.
+const (
+	releaseRepository   = "quay.io/openshift-release-dev/ocp-release"
+	componentRepository = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
+)
+
+// Holes lists what is doubtful about the rules as a whole, the grave ones of each kind first as they are given.
+func (r *Rules) Holes() []Hole {
+	if r == nil {
+		return nil
+	}
+	var holes []Hole
+	add := func(kind HoleKind, prefix string, grave bool, format string, args ...any) {
+		holes = append(holes, Hole{Kind: kind, Prefix: prefix, Grave: grave, Text: fmt.Sprintf(format, args...)})
+	}
+	r.halfRelease(add)
+	for i := range r.tables {
+		t := &r.tables[i]
+		r.tableHoles(t, add)
+		for j := range r.tables {
+			if other := &r.tables[j]; i != j && within(t.prefix, other.prefix) {
+				add(HoleOverlap, t.prefix, false, "The rule for %s (%s) lies within the one for %s (%s). For what it matches it stands alone: the mirrors of the other are not tried.",
+					t.prefix, t.origin, other.prefix, other.origin)
+			}
+		}
+	}
+	return holes
+}
+
+func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ...any)) {
+	for _, replaced := range t.replaced {
+		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. The one of %s alone counts.", replaced, t.origin, t.prefix, t.origin)
+	}
+	if strings.Contains(t.origin, " and ") {
+		add(HoleEqualPrefix, t.prefix, false, "There are several rules for %s: %s. Their mirrors are tried one after the other, in this order: %s.",
+			t.prefix, t.origin, locations(t.mirrors))
+	}
+	digests, tags := 0, 0
+	for _, m := range t.mirrors {
+		if m.use.allows(true) {
+			digests++
+		}
+		if m.use.allows(false) {
+			tags++
+		}
+		if other, _ := r.find(m.location); other != nil && other.blocked {
+			add(HoleBlocked, t.prefix, true, "The mirror %s of %s is never asked: the rule for %s (%s) forbids to contact it.", m.location, t.prefix, other.prefix, other.origin)
+		}
+		if m.insecure {
+			add(HoleInsecureNode, t.prefix, false, "The mirror %s of %s is used without TLS or with a certificate that nobody vouches for. The discovery image and the new cluster are told, but the bootstrap's own rules, which come from install-config, have no word for it: give the mirror a certificate.", m.location, t.prefix)
+		}
+	}
+	switch {
+	case digests+tags == 0 && t.blocked:
+		add(HoleNoMirror, t.prefix, true, "Nothing under %s can be pulled: the rule (%s) forbids the source and has no mirror.", t.prefix, t.origin)
+	case digests == 0 && tags > 0:
+		add(HoleTagsOnly, t.prefix, false, "The mirrors of %s (%s) are for tags only; clusters pull by digest. Add an ImageDigestMirrorSet.", t.prefix, t.origin)
+	case digests > 0 && !t.blocked && (t.prefix == releaseRepository || t.prefix == componentRepository):
+		add(HoleOpenSource, t.prefix, false, "When the mirror lacks an image of %s, the source is tried, and on a sealed site each try waits until it times out: a missing image looks like a hang. mirrorSourcePolicy NeverContactSource (or blocked = true) makes it fail at once.", t.prefix)
+	}
+}
+
+// halfRelease looks for the commonest hole of all: a rule for one of the release's repositories and none for the other.
+func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
+	const digest = "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	leads := func(repository string) bool {
+		t, _ := r.find(repository + digest)
+		if t == nil {
+			return false
+		}
+		for _, m := range t.mirrors {
+			if m.use.allows(true) {
+				return true
+			}
+		}
+		return false
+	}
+	release, components := leads(releaseRepository), leads(componentRepository)
+	const text = "There is a rule for %s and none for %s, where %s. Mirror both and add the rule: oc-mirror writes the two side by side."
+	switch {
+	case release && !components:
+		add(HoleHalfRelease, componentRepository, true, text, releaseRepository, componentRepository, "the images of the release are")
+	case components && !release:
+		add(HoleHalfRelease, releaseRepository, true, text, componentRepository, releaseRepository, "the release image itself is")
+	}
+}
+
+// within tells whether all that matches the prefix inner matches outer, too.
+func within(inner, outer string) bool {
+	if inner == outer {
+		return false
+	}
+	if host, ok := strings.CutPrefix(inner, "*"); ok {
+		suffix, wild := strings.CutPrefix(outer, "*")
+		return wild && strings.HasSuffix(host, suffix)
+	}
+	return matchPrefix(inner, outer) >= 0
+}
+
+func locations(mirrors []mirror) string {
+	var names []string
+	for _, m := range mirrors {
+		names = append(names, m.location)
+	}
+	return strings.Join(names, ", ")
+}

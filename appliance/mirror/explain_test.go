@@ -1,0 +1,106 @@
+package mirror
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const someDigest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func rulesOf(t *testing.T, conf string, sets ...string) *Rules {
+	t.Helper()
+	s := Sources{}
+	if conf != "" {
+		s.RegistriesConf = []Document{{"registries.conf", []byte(conf)}}
+	}
+	for _, set := range sets {
+		s.MirrorSets = append(s.MirrorSets, Document{"sets.yaml", []byte(set)})
+	}
+	rules, err := Parse(s)
+	require.NoError(t, err)
+	return rules
+}
+
+func digestSet(name, source, policy string, mirrors ...string) string {
+	text := "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: " + name + "}\nspec:\n  imageDigestMirrors:\n  - source: " + source + "\n    mirrors: [" + strings.Join(mirrors, ", ") + "]\n"
+	if policy != "" {
+		text += "    mirrorSourcePolicy: " + policy + "\n"
+	}
+	return text
+}
+
+func TestAnImageIsExplainedStepByStep(t *testing.T) {
+	rules := rulesOf(t, "", digestSet("release", releaseRepository, "", "a.example.com/ocp", "b.example.com/ocp"),
+		digestSet("all", "quay.io", "NeverContactSource", "c.example.com"))
+
+	got, err := rules.Explain(releaseRepository + someDigest)
+	require.NoError(t, err)
+	require.Equal(t, []Step{
+		{Image: "a.example.com/ocp" + someDigest, Rule: `mirror 1 of 2 for "` + releaseRepository + `" in ImageDigestMirrorSet release`},
+		{Image: "b.example.com/ocp" + someDigest, Rule: `mirror 2 of 2 for "` + releaseRepository + `" in ImageDigestMirrorSet release`},
+		{Image: releaseRepository + someDigest, Source: true, Rule: `the source of "` + releaseRepository + `" in ImageDigestMirrorSet release`},
+	}, got.Steps)
+	require.Equal(t, []string{"The rule for quay.io (ImageDigestMirrorSet all) matches too, and is not used: the longest prefix alone counts."}, got.Notes)
+
+	got, err = rules.Explain("quay.io/other/image:latest")
+	require.NoError(t, err)
+	require.Empty(t, got.Steps)
+	require.Equal(t, "quay.io", got.Rule.Prefix)
+	require.Contains(t, got.Notes[0], "are for digests only, and the image is named by a tag")
+	require.Contains(t, got.Notes[1], "Nothing is tried")
+
+	got, err = rules.Explain("docker.io/library/busybox" + someDigest)
+	require.NoError(t, err)
+	require.Nil(t, got.Rule)
+	require.Contains(t, got.Notes[0], "No rule leads to a mirror")
+
+	_, err = rules.Explain("no pull spec")
+	require.ErrorContains(t, err, `"no pull spec" is no pull spec`)
+}
+
+func TestHolesOfTheRulesAreNamed(t *testing.T) {
+	both := digestSet("r", releaseRepository, "NeverContactSource", "m.example.com/ocp") + "---\n" + digestSet("c", componentRepository, "NeverContactSource", "m.example.com/art")
+	for _, hole := range []struct {
+		name  string
+		rules *Rules
+		want  map[HoleKind]string
+	}{
+		{"none", rulesOf(t, "", both), map[HoleKind]string{}},
+		{"no rule for the components", rulesOf(t, "", digestSet("r", releaseRepository, "NeverContactSource", "m.example.com/ocp")),
+			map[HoleKind]string{HoleHalfRelease: "none for " + componentRepository}},
+		{"no rule for the release image", rulesOf(t, "", digestSet("c", componentRepository, "NeverContactSource", "m.example.com/ocp")),
+			map[HoleKind]string{HoleHalfRelease: "none for " + releaseRepository}},
+		{"a rule within another", rulesOf(t, "", both, digestSet("q", "quay.io/openshift-release-dev", "NeverContactSource", "n.example.com/all")),
+			map[HoleKind]string{HoleOverlap: "lies within the one for quay.io/openshift-release-dev"}},
+		{"wildcards within each other", rulesOf(t, "", digestSet("a", "'*.b.example.com'", "NeverContactSource", "m.example.net"), digestSet("b", "'*.example.com'", "NeverContactSource", "n.example.org")),
+			map[HoleKind]string{HoleOverlap: "*.b.example.com"}},
+		{"equal prefixes", rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\nblocked = true\n[[registry.mirror]]\nlocation = \"a.example.com/team\"\n", digestSet("t", "quay.io/team", "", "b.example.com/team")),
+			map[HoleKind]string{HoleEqualPrefix: "tried one after the other, in this order: a.example.com/team, b.example.com/team"}},
+		{"a mirror that is forbidden", rulesOf(t, "", digestSet("t", "quay.io/team", "NeverContactSource", "b.example.com/team"), digestSet("b", "b.example.com", "NeverContactSource")),
+			map[HoleKind]string{HoleBlocked: "never asked: the rule for b.example.com", HoleNoMirror: "Nothing under b.example.com can be pulled"}},
+		{"tags only", rulesOf(t, "", "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: t}\nspec:\n  imageTagMirrors:\n  - source: quay.io/team\n    mirrors: [m.example.com/team]\n"),
+			map[HoleKind]string{HoleTagsOnly: "Add an ImageDigestMirrorSet"}},
+		{"a source that is asked", rulesOf(t, "", strings.ReplaceAll(both, "NeverContactSource", "AllowContactingSource")),
+			map[HoleKind]string{HoleOpenSource: "looks like a hang"}},
+		{"a mirror without TLS", rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\n[[registry.mirror]]\nlocation = \"a.example.com/team\"\ninsecure = true\n"),
+			map[HoleKind]string{HoleInsecureNode: "give the mirror a certificate"}},
+	} {
+		t.Run(hole.name, func(t *testing.T) {
+			got := map[HoleKind]string{}
+			for _, h := range hole.rules.Holes() {
+				got[h.Kind] = h.Text
+			}
+			require.Len(t, got, len(hole.want), "%v", got)
+			for kind, text := range hole.want {
+				require.Contains(t, got[kind], text)
+			}
+		})
+	}
+	replaced, err := Parse(Sources{RegistriesConf: []Document{
+		{"a.conf", []byte("[[registry]]\nlocation = \"quay.io\"\n")}, {"b.conf", []byte("[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"m.example.com\"\n")},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, "Both a.conf and b.conf have a table for quay.io. The one of b.conf alone counts.", replaced.Holes()[0].Text)
+}

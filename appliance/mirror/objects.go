@@ -1,0 +1,155 @@
+package mirror
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Object is a Kubernetes object that was found beside the rules and that a cluster needs to keep working offline.
+type Object struct {
+	Kind, APIVersion, Namespace, Name string
+	// Document is where it was found.
+	Document string
+	// YAML is the object as it was written, without comments outside of it.
+	YAML []byte
+	// Created is what oc-mirror noted as the time it wrote the object; "" if it did not.
+	Created string
+
+	spec yaml.Node
+	data yaml.Node // of a ConfigMap: its data or binaryData
+}
+
+// Kinds of objects that are kept.
+const (
+	KindCatalogSource  = "CatalogSource"  // operators.coreos.com/v1alpha1
+	KindClusterCatalog = "ClusterCatalog" // olm.operatorframework.io/v1
+	KindUpdateService  = "UpdateService"  // updateservice.operator.openshift.io/v1
+	KindSignatures     = "ConfigMap"      // with the label of release signatures
+)
+
+// The cluster-version operator reads signatures from ConfigMaps with this label in this namespace (openshift/library-go,
+// pkg/verify/store/configmap).
+const (
+	signatureLabel     = "release.openshift.io/verification-signatures"
+	signatureNamespace = "openshift-config-managed"
+)
+
+// keepObject keeps what clusters need. Other kinds are skipped, as oc-mirror writes them side by side.
+func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) error {
+	switch o.Kind {
+	case KindCatalogSource, KindClusterCatalog, KindUpdateService:
+	case KindSignatures:
+		if _, ok := o.Metadata.Labels[signatureLabel]; !ok {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if o.Metadata.Name == "" {
+		return &InputError{document, line(node), fmt.Sprintf("the %s has no metadata.name", o.Kind)}
+	}
+	text, err := yaml.Marshal(node)
+	if err != nil {
+		return &InputError{document, line(node), fmt.Sprintf("the %s %s can't be written again: %v", o.Kind, o.Metadata.Name, err)}
+	}
+	kept := Object{Kind: o.Kind, APIVersion: o.APIVersion, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Document: document,
+		YAML: text, Created: o.Metadata.Annotations["createdAt"], spec: o.Spec}
+	for _, key := range []string{"binaryData", "data"} {
+		if data := mapValue(node, key); data != nil && len(kept.data.Content) == 0 {
+			kept.data = *data
+		}
+	}
+	i := slices.IndexFunc(s.objects, func(old Object) bool {
+		return old.Kind == kept.Kind && old.Namespace == kept.Namespace && old.Name == kept.Name
+	})
+	if i < 0 {
+		s.objects = append(s.objects, kept)
+	} else {
+		s.objects[i] = kept // the newer run's
+	}
+	return nil
+}
+
+// Objects returns what was found beside the rules; it must not be changed.
+func (r *Rules) Objects() []Object {
+	if r == nil {
+		return nil
+	}
+	return r.objects
+}
+
+// CatalogSource is a catalog of operators that the mirror holds.
+type CatalogSource struct {
+	// Name is the object's, such as cs-redhat-operator-index-v4-19.
+	Name string `json:"name"`
+	// Image is the pull spec of the index in the mirror.
+	Image string `json:"image"`
+	// DefaultName is the name that OpenShift's own catalog of that index has, such as redhat-operators, which subscriptions
+	// refer to; "" for indexes that OpenShift does not come with.
+	DefaultName string `json:"default_name,omitempty"`
+	// Version is the minor version that the index is for, such as 4.19, as its tag says; "" if that says none.
+	Version string `json:"version,omitempty"`
+	// Document is where it was found.
+	Document string `json:"document"`
+}
+
+// defaultCatalogs are the indexes behind OpenShift's own catalog sources.
+func defaultCatalogs() map[string]string {
+	return map[string]string{
+		"redhat-operator-index": "redhat-operators", "certified-operator-index": "certified-operators",
+		"community-operator-index": "community-operators", "redhat-marketplace-index": "redhat-marketplace",
+	}
+}
+
+// CatalogSources lists the operator catalogs that came with the rules.
+func (r *Rules) CatalogSources() []CatalogSource {
+	var catalogs []CatalogSource
+	for _, o := range r.Objects() {
+		if o.Kind != KindCatalogSource {
+			continue
+		}
+		c := CatalogSource{Name: o.Name, Document: o.Document}
+		if image := mapValue(&o.spec, "image"); image != nil {
+			c.Image = image.Value
+		}
+		repository, tag := c.Image, ""
+		if i := strings.LastIndexByte(repository, '@'); i >= 0 {
+			repository = repository[:i]
+		} else if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
+			repository, tag = repository[:i], repository[i+1:]
+		}
+		c.DefaultName = defaultCatalogs()[repository[strings.LastIndexByte(repository, '/')+1:]]
+		if version, ok := strings.CutPrefix(tag, "v"); ok && strings.Count(version, ".") == 1 {
+			c.Version = version
+		}
+		catalogs = append(catalogs, c)
+	}
+	return catalogs
+}
+
+// Signatures lists the digests of releases ("sha256:…") whose signatures came with the rules.
+func (r *Rules) Signatures() []string {
+	var digests []string
+	for _, o := range r.Objects() {
+		if o.Kind != KindSignatures {
+			continue
+		}
+		for i := 0; i+1 < len(o.data.Content); i += 2 {
+			// The keys are sha256-<hex>-<number>.
+			algorithm, rest, _ := strings.Cut(o.data.Content[i].Value, "-")
+			sum, _, _ := strings.Cut(rest, "-")
+			if _, err := base64.StdEncoding.DecodeString(o.data.Content[i+1].Value); err != nil || sum == "" {
+				continue
+			}
+			if digest := algorithm + ":" + sum; !slices.Contains(digests, digest) {
+				digests = append(digests, digest)
+			}
+		}
+	}
+	slices.Sort(digests)
+	return digests
+}

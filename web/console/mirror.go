@@ -1,0 +1,167 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/mirror"
+	"landfall/web/problem"
+)
+
+// MirrorRoute is the route of the mirror's rules. What is posted there may be an archive as large as MirrorUploadBytes, of
+// which little is kept.
+const MirrorRoute = BasePath + "/mirror"
+
+// MirrorUploadBytes bounds a posted archive.
+const MirrorUploadBytes = 1 << 30
+
+// Mirror is what the console asks about the site's mirror; its errors are fit for problem.From.
+type Mirror interface {
+	// Model shows the rules as they are.
+	Model() (*MirrorModel, error)
+	// Read makes an import of one file: an archive or a document.
+	Read(name string, content io.Reader) (*mirror.Import, error)
+	// ReadFiles makes an import of the files of a folder.
+	ReadFiles(name string, files []mirror.Document) (*mirror.Import, error)
+	// Import adds an import, or replaces the one of that name.
+	Import(ctx context.Context, name string, added *mirror.Import) (*MirrorModel, error)
+	// Remove forgets an import.
+	Remove(ctx context.Context, name string) error
+	// Explain says where an image is pulled from.
+	Explain(image string) (*mirror.Explanation, error)
+}
+
+// MirrorModel is all that is known of the site's mirror rules.
+type MirrorModel struct {
+	Rules       []mirror.Rule          `json:"rules"`
+	Holes       []mirror.Hole          `json:"holes"`
+	Catalogs    []mirror.CatalogSource `json:"catalogs"`
+	Signatures  []string               `json:"signatures"`  // digests of releases
+	Authorities []mirror.Authority     `json:"authorities"` // of the CA bundle
+	Imports     []MirrorImport         `json:"imports"`     // the oldest first; a later one goes over an earlier one
+	Configured  []string               `json:"configured"`  // files that the configuration names
+	Problem     string                 `json:"problem,omitempty"`
+}
+
+// Filled returns the model with empty lists in the place of none.
+func (m *MirrorModel) Filled() *MirrorModel {
+	m.Rules, m.Holes, m.Catalogs = filled(m.Rules), filled(m.Holes), filled(m.Catalogs)
+	m.Signatures, m.Authorities = filled(m.Signatures), filled(m.Authorities)
+	return m
+}
+
+func filled[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// MirrorImport is one import.
+type MirrorImport struct {
+	Name     string           `json:"name"`
+	Imported time.Time        `json:"imported"`
+	Files    []MirrorFile     `json:"files"`
+	Ignored  []mirror.Ignored `json:"ignored"`
+}
+
+// MirrorFile is a file of an import.
+type MirrorFile struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind"`
+	SizeBytes int    `json:"size_bytes"`
+}
+
+// mirrorRules are the operations on the mirror's rules.
+type mirrorRules struct{ mirror Mirror }
+
+func (m mirrorRules) register(router *echo.Echo) {
+	router.GET(MirrorRoute, m.show)
+	router.POST(MirrorRoute, m.add)
+	router.DELETE(MirrorRoute+"/imports/:name", m.remove)
+	router.GET(MirrorRoute+"/explain", m.explain)
+}
+
+func (m mirrorRules) show(c echo.Context) error {
+	model, err := m.mirror.Model()
+	if err != nil {
+		return err
+	}
+	return answer(c, model)
+}
+
+// add imports the body: a form with the files of a folder, each under its path, or one file (tar, tar.gz, zip, or a document)
+// whose name is the query's.
+func (m mirrorRules) add(c echo.Context) error {
+	name := c.QueryParam("name")
+	if name == "" {
+		return problem.BadRequest("The query needs ?name=, the name of the file or folder that is imported.")
+	}
+	got, err := m.read(c, name)
+	if err != nil {
+		return err
+	}
+	model, err := m.mirror.Import(c.Request().Context(), name, got)
+	if err != nil {
+		return err
+	}
+	return answer(c, model)
+}
+
+func (m mirrorRules) read(c echo.Context, name string) (*mirror.Import, error) {
+	kind, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
+	if err != nil || kind != echo.MIMEMultipartForm {
+		return m.mirror.Read(name, c.Request().Body)
+	}
+	var files []mirror.Document
+	total := 0
+	for form := multipart.NewReader(c.Request().Body, parameters["boundary"]); ; {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			return m.mirror.ReadFiles(name, files)
+		}
+		if err != nil {
+			return nil, formProblem(err)
+		}
+		data, err := io.ReadAll(part)
+		if err != nil {
+			return nil, formProblem(err)
+		}
+		if total += len(data); total > formBytes {
+			return nil, problem.New(http.StatusRequestEntityTooLarge, "The folder has more than %d MiB; drop the one with oc-mirror's results alone (cluster-resources or results-…).", formBytes>>20)
+		}
+		files = append(files, mirror.Document{Name: part.FormName(), Data: data})
+	}
+}
+
+// formBytes bounds the files of a folder that is sent as a form.
+const formBytes = 32 << 20
+
+func formProblem(err error) error {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return err
+	}
+	return problem.BadRequest("The form can't be read: %v.", err)
+}
+
+func (m mirrorRules) remove(c echo.Context) error {
+	if err := m.mirror.Remove(c.Request().Context(), c.Param("name")); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (m mirrorRules) explain(c echo.Context) error {
+	explained, err := m.mirror.Explain(c.QueryParam("image"))
+	if err != nil {
+		return err
+	}
+	return answer(c, explained)
+}
