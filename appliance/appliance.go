@@ -89,7 +89,10 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.networks, err = networks(a.urls, a.boot); err != nil {
 		return nil, err
 	}
-	if a.db, err = store.Open(ctx, config.DataDir, store.Options{Logger: logger, Clock: clockwork.NewRealClock()}); err != nil {
+	if a.db, err = store.Open(ctx, config.DataDir, store.Options{
+		Logger: logger, Clock: clockwork.NewRealClock(),
+		History: engine.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
+	}); err != nil {
 		return nil, err
 	}
 	if a.siteKey, err = sitekey.LoadOrCreate(config.DataDir); err != nil {

@@ -135,6 +135,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	err := e.DB.Update(ctx, func(tx *store.Tx) error {
 		c := newChange(ctx, e, tx)
 		last = c
+		tx.Note(c.note)
 		if err := fn(c); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -74,7 +73,7 @@ func (c *change) emit(ev event) error {
 	row := &models.Event{
 		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at, Category: orText(ev.category, models.EventCategoryUser), Props: ev.props,
 		ClusterID: ev.cluster, InfraEnvID: ev.infraEnv, HostID: ev.host,
-		RequestID: strfmt.UUID(requestID(c.ctx)),
+		RequestID: strfmt.UUID(causeOf(c.ctx).request),
 	}
 	if err := eventRows.Put(c.tx, key, row); err != nil {
 		return err
@@ -130,19 +129,6 @@ func (c *change) infraEnvEvent(row *infraEnvRecord, name, severity, format strin
 		ev.cluster = &row.API.ClusterID
 	}
 	return c.emit(ev)
-}
-
-// requestIDKey is the context key of the id of the request that a change came from.
-type requestIDKey struct{}
-
-// WithRequestID returns a context whose changes write the given request id (a UUID) into their events.
-func WithRequestID(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, requestIDKey{}, id)
-}
-
-func requestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestIDKey{}).(string)
-	return id
 }
 
 // EventFilter selects events; empty fields select all.

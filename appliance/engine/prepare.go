@@ -114,7 +114,7 @@ var errSuperseded = errors.New("the preparation is not wanted any more")
 
 // updatePreparation changes a cluster as long as the preparation is still its own.
 func (e *Engine) updatePreparation(ctx context.Context, id, preparation string, fn func(*change, *clusterRecord) error) error {
-	return e.update(ctx, func(c *change) error {
+	return e.update(withOperation(ctx, doPreparation), func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err

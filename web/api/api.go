@@ -108,19 +108,20 @@ func (s *Service) Handlers() Handlers {
 	}
 	handlers["v2GetOpenAPI"] = s.openAPI()
 	for id, handler := range handlers {
-		handlers[id] = translate(handler)
+		handlers[id] = translate(id, handler)
 	}
 	return handlers
 }
 
-// translate gives the engine's refusals their HTTP status and hands the request's id on to the events that follow from it.
-func translate(handler echo.HandlerFunc) echo.HandlerFunc {
+// translate gives the engine's refusals their HTTP status and hands the operation and the request's id on to what follows
+// from it.
+func translate(operation string, handler echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := checkIDs(c); err != nil {
 			return err
 		}
 		if r := c.Request(); r.Method != http.MethodGet {
-			c.SetRequest(r.WithContext(engine.WithRequestID(r.Context(), web.RequestID(r.Context()))))
+			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), operation, web.RequestID(r.Context()))))
 		}
 		return Problem(handler(c))
 	}
