@@ -424,14 +424,7 @@ func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error)
 // RefreshImages freezes the recipes of all infra-envs again that would be others now, after the mirror rules changed. What
 // can't be frozen is logged: the recipe stays as it was, or is frozen when it is read.
 func (e *Engine) RefreshImages(ctx context.Context) {
-	var ids []string
-	err := e.DB.View(func(tx *store.Tx) error {
-		return infraEnvRows.Keys(tx, "", func(id string) error { ids = append(ids, id); return nil })
-	})
-	for _, id := range ids {
-		err = errors.Join(err, e.refreeze(ctx, id))
-	}
-	if err != nil && ctx.Err() == nil {
+	if err := e.refreezeAll(ctx); err != nil && ctx.Err() == nil {
 		e.Logger.Warn("Not all images could be made anew for the changed mirror rules.", "error", err)
 	}
 }
