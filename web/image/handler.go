@@ -145,17 +145,16 @@ func (s *Service) send(c echo.Context, k readerKey, image *Image) error {
 		return refuse(response, image, http.StatusRequestedRangeNotSatisfiable,
 			fmt.Sprintf("the Range header names more than %d ranges; ask for fewer at a time", maxRanges))
 	}
-	read, first := s.options.Telescope.Request(k.client, k.agent, telescope.Image{
-		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(), Segments: image.Segments(),
-	})
-	if first {
-		s.options.Logger.InfoContext(r.Context(), "a client begins to read an image", "client", k.client, "agent", k.agent,
-			"infra_env_id", image.InfraEnvID, "kind", image.Kind, "etag", image.ETag())
+	var read *telescope.Read
+	if r.Method != http.MethodHead { // which reads nothing
+		read = s.follow(r, k, image)
 	}
 	w := s.newSender(response, r, image, read)
 	http.ServeContent(w, r, "", image.Modified, content{w})
 	err := w.finish()
-	read.Done(reason(err))
+	if read != nil {
+		read.Done(reason(err))
+	}
 	if response.Size > pieceSize { // it may have taken long
 		s.readers.touch(k, r)
 	}
@@ -167,6 +166,18 @@ func (s *Service) send(c echo.Context, k readerKey, image *Image) error {
 		return refuse(response, image, w.refused, "the image is not the one that If-Match or If-Unmodified-Since names any more; download it again")
 	}
 	return refuse(response, image, w.refused, fmt.Sprintf("the Range header %q names none of the image's %d bytes; write bytes=FROM-TO", shortened(r.Header.Get("Range")), image.Size()))
+}
+
+// follow has the telescope follow what a request reads.
+func (s *Service) follow(r *http.Request, k readerKey, image *Image) *telescope.Read {
+	read, first := s.options.Telescope.Request(k.client, k.agent, telescope.Image{
+		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(), Segments: image.Segments(),
+	})
+	if first {
+		s.options.Logger.InfoContext(r.Context(), "a client begins to read an image", "client", k.client, "agent", k.agent,
+			"infra_env_id", image.InfraEnvID, "kind", image.Kind, "etag", image.ETag())
+	}
+	return read
 }
 
 // reason says in a few words why an answer was broken off, if it was not the client who did.

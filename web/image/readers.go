@@ -80,6 +80,9 @@ func (s *readers) pick(k readerKey, r *http.Request) *Image {
 	if looksFirst(r) && (now.Sub(known.last) >= begins || known.image.Intact() != nil) {
 		return nil
 	}
+	if r.Method == http.MethodHead && known.inRanges.IsZero() {
+		return nil // whoever has only asked so far is told of the image as it is now
+	}
 	known.touch(now, r)
 	return known.image
 }

@@ -59,6 +59,26 @@ func TestAReaderInRangesEndsOnTheRevisionItBeganWith(t *testing.T) {
 	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "which takes nothing from one who reads in ranges")
 }
 
+// TestWhoeverOnlyAsksIsToldOfThePresentImage: a reader that has had a HEAD answered reads what that was about, and one that
+// asks again is told of the image as it is now.
+func TestWhoeverOnlyAsksIsToldOfThePresentImage(t *testing.T) {
+	b := base(t)
+	old, changed := build(t, b, "old"), build(t, b, "changed")
+	src := &source{image: old}
+	server := serve(t, src)
+	asked := func() string {
+		response, _ := do(t, server, http.MethodHead, path, "User-Agent", "bmc")
+		return response.Header.Get("ETag")
+	}
+	require.Equal(t, old.ETag(), asked())
+	src.set(changed)
+	require.Equal(t, changed.ETag(), asked())
+	src.set(old)
+	response, _ := get(t, server, path, "bmc", "0-2047")
+	require.Equal(t, changed.ETag(), response.Header.Get("ETag"), "what it was told of")
+	require.Equal(t, changed.ETag(), asked(), "and reads now")
+}
+
 func TestAReaderBeginsAnewAfterAPause(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")

@@ -40,11 +40,11 @@ type sender struct {
 	direct              bool          // the connection takes files
 	image               *Image
 	reader              *isogen.Reader
-	read                *telescope.Read
-	pieces              *sync.Pool // of buffers of pieceSize bytes
-	pos                 int64      // in the image, of the next byte
-	refused             int        // the status that the request is to be refused with
-	failure             error      // why the answer had to be broken off
+	read                *telescope.Read // nil for a HEAD
+	pieces              *sync.Pool      // of buffers of pieceSize bytes
+	pos                 int64           // in the image, of the next byte
+	refused             int             // the status that the request is to be refused with
+	failure             error           // why the answer had to be broken off
 }
 
 func (s *Service) newSender(response *echo.Response, r *http.Request, image *Image, read *telescope.Read) *sender {

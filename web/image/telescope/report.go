@@ -192,12 +192,13 @@ func (r *Read) sentence(report Report, now time.Time, registered bool) string {
 
 // progress says what was read to its end, where the reader is, and how much of that it has.
 func (r *Read) progress() (done, current, share string) {
-	var whole []string
+	whole := map[string]bool{}
 	current, share = "", fmt.Sprintf("%.0f %%", math.Floor(percent(r.seen.within(0, r.image.Size), r.image.Size)))
 	for _, s := range r.image.Segments {
 		read := r.seen.within(s.Start, s.End)
-		if bootNeeds(s.Name) && read >= s.End-s.Start {
-			whole = append(whole, s.Name)
+		if bootNeeds(s.Name) {
+			before, several := whole[s.Name]
+			whole[s.Name] = read >= s.End-s.Start && (before || !several)
 		}
 		if r.at > s.Start && r.at <= s.End {
 			current, share = "the "+s.Name, fmt.Sprintf("%.0f %%", math.Floor(percent(read, s.End-s.Start)))
@@ -206,7 +207,13 @@ func (r *Read) progress() (done, current, share string) {
 	if len(r.image.Segments) < 2 {
 		return "", "", share
 	}
-	return list(whole), current, share
+	var names []string
+	for _, name := range []string{"kernel", "initrd", "rootfs"} { // as they are read by a boot, not as they lie
+		if whole[name] {
+			names = append(names, name)
+		}
+	}
+	return list(names), current, share
 }
 
 // cause is what most likely stands in the way of one who stopped in a part.

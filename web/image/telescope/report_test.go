@@ -21,4 +21,7 @@ func TestAPartInSeveralPlacesIsToldOnceAndInTheOrderOfABoot(t *testing.T) {
 	read.Sent(0, 150)
 	read.Sent(900, 50)
 	require.Equal(t, []Share{{"boot loader", 50}, {"kernel", 50}, {"rootfs", 0}}, read.report(read.clock.Now(), nil).Segments)
+	read.Sent(300, 600)
+	read.Sent(900, 100)
+	require.Contains(t, read.report(read.clock.Now(), nil).Sentence, "; it has read kernel and rootfs.")
 }

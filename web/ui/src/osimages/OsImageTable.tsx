@@ -57,7 +57,7 @@ export const OsImageTable = ({ images, onVerify, onRemove }: Props) => {
           <Th width={15}>Architecture</Th>
           <Th width={25}>State</Th>
           <Th>Boots</Th>
-          <Th>Minimal image</Th>
+          <Th modifier="wrap">Minimal image</Th>
           <Th>Size</Th>
           <Th screenReaderText="Actions" />
         </Tr>
