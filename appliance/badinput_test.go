@@ -162,7 +162,7 @@ func TestAClusterThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
 		"a version that is not configured":         {object{"openshift_version": "3.11"}, 400, []string{`no release image for OpenShift "3.11" on x86_64`, "the configuration has " + s.release.Version}},
 		"an architecture that is not configured":   {object{"cpu_architecture": "s390x"}, 400, []string{"on s390x"}},
 		"a proxy that is no URL":                   {object{"http_proxy": "me:hunter2@proxy:3128"}, 400, []string{`The proxy "…@proxy:3128" is not a URL, such as`}},
-		"two control-plane nodes":                  {object{"control_plane_count": 2}, 400, []string{"1, 3, 4 or 5 control-plane nodes, not 2"}},
+		"six control-plane nodes":                  {object{"control_plane_count": 6}, 400, []string{"has 2 to 5 control-plane nodes, not 6"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, ask(t, http.MethodPost, clusters, s.newCluster("east").with(wrong.changes)), wrong.status, wrong.says...)

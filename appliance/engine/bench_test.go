@@ -284,6 +284,8 @@ type testHost struct {
 	number    int
 	skew      time.Duration // of its clock
 	memory    int64         // bytes
+	maker     string
+	dualStack bool
 	diskFails bool
 	imageGone bool
 	// loadBalancer: the site's DNS leads the cluster's names to this host.
@@ -292,7 +294,7 @@ type testHost struct {
 }
 
 func (b *bench) newHost(env string, number int) *testHost {
-	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number), memory: 64 << 30, loadBalancer: true}
+	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number), memory: 64 << 30, maker: "Dell Inc.", loadBalancer: true}
 }
 
 // host registers a host and lets it report what it is asked for.
@@ -372,14 +374,22 @@ func (h *testHost) answer(step *models.Step) *models.StepReply {
 }
 
 func (h *testHost) inventory() *models.Inventory {
+	inventory := h.plainInventory()
+	if h.dualStack {
+		inventory.Interfaces[0].IPV6Addresses = []string{fmt.Sprintf("fd00:10::%d/64", 10+h.number)}
+	}
+	return inventory
+}
+
+func (h *testHost) plainInventory() *models.Inventory {
 	return &models.Inventory{
 		Hostname: fmt.Sprintf("node-%d", h.number), CPU: &models.CPU{Count: 16, Architecture: "x86_64"},
 		Memory:       &models.Memory{PhysicalBytes: h.memory, UsableBytes: h.memory},
-		SystemVendor: &models.SystemVendor{Manufacturer: "Dell Inc.", ProductName: "PowerEdge R650", SerialNumber: fmt.Sprintf("S%d", h.number)},
+		SystemVendor: &models.SystemVendor{Manufacturer: h.maker, ProductName: "PowerEdge R650", SerialNumber: fmt.Sprintf("S%d", h.number)},
 		Boot:         &models.Boot{CurrentBootMode: "uefi"},
 		Disks: []*models.Disk{
-			{ID: "/dev/disk/by-id/a", ByID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
-			{ID: "/dev/disk/by-id/b", ByID: "/dev/disk/by-id/b", Name: "sdb", Path: "/dev/sdb", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/a", ByID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/b", ByID: "/dev/disk/by-id/b", Name: "sdb", Path: "/dev/sdb", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
 			{ID: "/dev/disk/by-id/c", ByID: "/dev/disk/by-id/c", Name: "sdc", Path: "/dev/sdc", DriveType: models.DriveTypeSSD, SizeBytes: 10e9},
 		},
 		Interfaces: []*models.Interface{{Name: "eno1", HasCarrier: true, MacAddress: fmt.Sprintf("52:54:00:00:00:%02d", h.number), IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+h.number)}}},
@@ -395,13 +405,13 @@ func (h *testHost) reachOthers(asked string) *models.ConnectivityReport {
 	report := &models.ConnectivityReport{}
 	for _, other := range others {
 		nic := other.Nics[0]
-		address := nic.IPAddresses[0]
-		report.RemoteHosts = append(report.RemoteHosts, &models.ConnectivityRemoteHost{
-			HostID:         other.HostID,
-			L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address, RemoteMac: string(nic.Mac), Successful: true}},
-			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address, AverageRTTMs: 0.3, Successful: true}},
-			MtuReport:      []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: address, MtuSuccessful: true}},
-		})
+		remote := &models.ConnectivityRemoteHost{HostID: other.HostID}
+		for _, address := range nic.IPAddresses {
+			remote.L2Connectivity = append(remote.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address, RemoteMac: string(nic.Mac), Successful: true})
+			remote.L3Connectivity = append(remote.L3Connectivity, &models.L3Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address, AverageRTTMs: 0.3, Successful: true})
+			remote.MtuReport = append(remote.MtuReport, &models.MtuReport{OutgoingNic: "eno1", RemoteIPAddress: address, MtuSuccessful: true})
+		}
+		report.RemoteHosts = append(report.RemoteHosts, remote)
 	}
 	return report
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -75,18 +76,9 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err != nil {
 		return nil, err
 	}
-	controlPlanes, mode := int64(3), models.ClusterHighAvailabilityModeFull
-	switch {
-	case params.ControlPlaneCount != nil:
-		controlPlanes = *params.ControlPlaneCount
-	case swag.StringValue(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone:
-		controlPlanes = 1
-	}
-	if controlPlanes < 1 || controlPlanes > 5 || controlPlanes == 2 {
-		return nil, invalid("A cluster has 1, 3, 4 or 5 control-plane nodes, not %d.", controlPlanes)
-	}
-	if controlPlanes == 1 {
-		mode = models.ClusterHighAvailabilityModeNone
+	controlPlanes, mode := controlPlane(params.ControlPlaneCount, params.HighAvailabilityMode)
+	if err := checkControlPlane(image.OpenshiftVersion, controlPlanes, mode); err != nil {
+		return nil, err
 	}
 	id := strfmt.UUID(uuid.NewString())
 	row := &clusterRecord{PullSecret: *params.PullSecret}
@@ -128,7 +120,13 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if row.API.ServiceNetworks == nil {
 		row.API.ServiceNetworks = []*models.ServiceNetwork{{Cidr: DefaultServiceNetwork}}
 	}
-	return row, completeNetworks(&row.API)
+	if row.API.LoadBalancer == nil {
+		row.API.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeClusterManaged}
+	}
+	if err := completeNetworks(&row.API); err != nil {
+		return nil, err
+	}
+	return row, checkFeatures(&row.API)
 }
 
 // refuseOperators says that operators can't be installed with a cluster yet, rather than leave them out silently.
@@ -137,30 +135,6 @@ func refuseOperators(operators []*models.OperatorCreateParams) error {
 		return nil
 	}
 	return invalid("This appliance does not install operators with a cluster yet (%s was asked for); leave olm_operators out and add their manifests instead.", operators[0].Name)
-}
-
-// setPlatform follows the rule of the API: none and user-managed networking go together, a single node has them, and
-// everything else is baremetal.
-func setPlatform(cluster *models.Cluster, platform *models.Platform, userManaged *bool) error {
-	kind := models.PlatformTypeBaremetal
-	switch {
-	case platform != nil && platform.Type != nil:
-		kind = *platform.Type
-	case swag.BoolValue(userManaged) || cluster.ControlPlaneCount == 1:
-		kind = models.PlatformTypeNone
-	}
-	if kind == models.PlatformTypeBaremetal && cluster.ControlPlaneCount == 1 && platform != nil {
-		kind = models.PlatformTypeNone
-	}
-	if kind != models.PlatformTypeBaremetal && kind != models.PlatformTypeNone {
-		return invalid("Platform %q is not supported yet; use %q or %q.", kind, models.PlatformTypeBaremetal, models.PlatformTypeNone)
-	}
-	if kind == models.PlatformTypeBaremetal && swag.BoolValue(userManaged) {
-		return invalid("Platform %q manages its own networking; leave user_managed_networking out or choose platform %q.", kind, models.PlatformTypeNone)
-	}
-	cluster.Platform = &models.Platform{Type: &kind}
-	cluster.UserManagedNetworking = swag.Bool(kind == models.PlatformTypeNone)
-	return nil
 }
 
 // completeNetworks checks a cluster's networks and VIPs, stamps them with its id, and fills the older single fields of
@@ -416,6 +390,11 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 		api.APIVipDNSName = params.APIVipDNSName
 	}
 	if params.ControlPlaneCount != nil {
+		if !validation.AddingHosts(api) {
+			if err := checkControlPlane(api.OpenshiftVersion, *params.ControlPlaneCount, swag.StringValue(api.HighAvailabilityMode)); err != nil {
+				return err
+			}
+		}
 		api.ControlPlaneCount = *params.ControlPlaneCount
 	}
 	if params.DiskEncryption != nil {
@@ -427,14 +406,8 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if params.LoadBalancer != nil {
 		api.LoadBalancer = params.LoadBalancer
 	}
-	if params.Platform != nil || params.UserManagedNetworking != nil {
-		platform := params.Platform
-		if platform == nil && !swag.BoolValue(params.UserManagedNetworking) {
-			platform = api.Platform
-		}
-		if err := setPlatform(api, platform, params.UserManagedNetworking); err != nil {
-			return err
-		}
+	if err := updatePlatform(api, params.Platform, params.UserManagedNetworking); err != nil {
+		return err
 	}
 	if params.ClusterNetworks != nil {
 		api.ClusterNetworks = params.ClusterNetworks
@@ -457,7 +430,10 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if params.IngressVips != nil {
 		api.IngressVips = params.IngressVips
 	}
-	return completeNetworks(api)
+	if err := completeNetworks(api); err != nil || validation.AddingHosts(api) {
+		return err
+	}
+	return checkFeatures(api)
 }
 
 // DeregisterCluster deletes a cluster with its hosts, files and events. It is refused with kind Conflict while the cluster

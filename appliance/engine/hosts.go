@@ -312,6 +312,15 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 		if err := c.applyHostUpdate(h, params); err != nil {
 			return err
 		}
+		if params.HostRole != nil || params.FencingCredentials != nil {
+			cluster, err := c.clusterOf(h)
+			if err != nil {
+				return err
+			}
+			if err := checkHostFeatures(h, cluster); err != nil {
+				return err
+			}
+		}
 		c.saveHost(h)
 		c.settleLater(h)
 		return nil
@@ -352,8 +361,8 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 	if err := c.skipFormatting(h, params.DisksSkipFormatting); err != nil {
 		return err
 	}
-	if params.FencingCredentials != nil {
-		return invalid("This appliance does not have fencing credentials yet; leave them out.")
+	if err := h.setFencing(params.FencingCredentials); err != nil {
+		return err
 	}
 	if err := h.setEndpoint(params); err != nil {
 		return err
@@ -373,6 +382,18 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 		h.API.NodeLabels = string(text)
 	}
 	return nil
+}
+
+// clusterOf is a host's cluster, nil when it has none.
+func (c *change) clusterOf(h *hostRecord) (*models.Cluster, error) {
+	if h.API.ClusterID == nil {
+		return nil, nil
+	}
+	row, err := c.cluster(h.API.ClusterID.String())
+	if err != nil {
+		return nil, err
+	}
+	return &row.API, nil
 }
 
 // chooseDisk sets the disk that OpenShift is installed to.
@@ -452,6 +473,9 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	}
 	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *cluster.API.Status) {
 		return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
+	}
+	if err := checkHostFeatures(h, &cluster.API); err != nil {
+		return err
 	}
 	if _, err := c.fireHost(h, onBind, ""); err != nil {
 		return err

@@ -542,19 +542,6 @@ func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 	return &models.Credentials{Username: "kubeadmin", Password: strings.TrimSpace(string(password)), ConsoleURL: consoleURL(&row.API)}, nil
 }
 
-// bootstrapAddress is the bootstrap host's address in the first machine network, or "".
-func bootstrapAddress(hosts []*inventory.Host, cluster *models.Cluster) string {
-	for _, host := range hosts {
-		if !host.Record.Bootstrap {
-			continue
-		}
-		if address, _, ok := addressInMachineNetworks(cluster, host); ok {
-			return address.String()
-		}
-	}
-	return ""
-}
-
 // addCertificate puts a certificate authority in front of those of each cluster in a kubeconfig.
 func addCertificate(kubeconfig []byte, certificate string) ([]byte, error) {
 	var config map[string]any

@@ -25,6 +25,7 @@ type installConfig struct {
 	BaseDomain            string                     `json:"baseDomain"`
 	ControlPlane          machinePool                `json:"controlPlane"`
 	Compute               []machinePool              `json:"compute"`
+	Arbiter               *machinePool               `json:"arbiter,omitempty"`
 	Networking            networking                 `json:"networking"`
 	Platform              map[string]any             `json:"platform"`
 	BootstrapInPlace      *bootstrapInPlace          `json:"bootstrapInPlace,omitempty"`
@@ -36,12 +37,18 @@ type installConfig struct {
 	TrustBundlePolicy     string                     `json:"additionalTrustBundlePolicy,omitempty"`
 	ImageDigestSources    []mirror.ImageDigestSource `json:"imageDigestSources,omitempty"`
 	ImageContentSources   []mirror.ImageDigestSource `json:"imageContentSources,omitempty"`
+	FeatureSet            string                     `json:"featureSet,omitempty"`
 }
+
+// networkNone is a network type that is newer than the models of the API.
+const networkNone = "None"
 
 type machinePool struct {
 	Name           string `json:"name"`
 	Hyperthreading string `json:"hyperthreading"`
 	Replicas       int    `json:"replicas"`
+	// Fencing is of the control plane alone.
+	Fencing *fencingPool `json:"fencing,omitempty"`
 }
 
 type networking struct {
@@ -70,46 +77,27 @@ type proxyConfig struct {
 	NoProxy    string `json:"noProxy,omitempty"`
 }
 
-type baremetalPlatform struct {
-	ProvisioningNetwork  string          `json:"provisioningNetwork"`
-	APIVIPs              []string        `json:"apiVIPs"`
-	IngressVIPs          []string        `json:"ingressVIPs"`
-	AdditionalNTPServers []string        `json:"additionalNTPServers,omitempty"`
-	Hosts                []baremetalHost `json:"hosts"`
-}
-
-type baremetalHost struct {
-	Name            string         `json:"name"`
-	Role            string         `json:"role"`
-	BootMACAddress  string         `json:"bootMACAddress"`
-	BootMode        string         `json:"bootMode"`
-	BMC             map[string]any `json:"bmc"`
-	HardwareProfile string         `json:"hardwareProfile"`
-}
-
 // installConfig renders the install-config of the planned installation.
 func (p *plan) installConfig() []byte {
 	api := &p.row.API
 	config := installConfig{
 		APIVersion: "v1", Metadata: map[string]string{"name": api.Name}, BaseDomain: api.BaseDNSDomain,
-		ControlPlane: machinePool{"master", p.hyperthreading("masters"), p.count(models.HostRoleMaster)},
-		Compute:      []machinePool{{"worker", p.hyperthreading("workers"), p.count(models.HostRoleWorker)}},
-		Networking:   networking{NetworkType: *api.NetworkType}, PullSecret: p.row.PullSecret, SSHKey: strings.TrimSpace(api.SSHPublicKey),
-		Proxy: p.proxy(),
+		ControlPlane: machinePool{"master", p.hyperthreading("masters"), p.count(models.HostRoleMaster), p.fencing()},
+		Compute:      []machinePool{{"worker", p.hyperthreading("workers"), p.count(models.HostRoleWorker), nil}},
+		Networking:   networking{MachineNetwork: p.machineNetworks()}, Platform: p.platform(), PullSecret: p.row.PullSecret,
+		SSHKey: strings.TrimSpace(api.SSHPublicKey), Proxy: p.proxy(), FeatureSet: p.featureSet(),
+	}
+	if arbiters := p.count(models.HostRoleArbiter); arbiters > 0 {
+		config.Arbiter = &machinePool{"arbiter", p.hyperthreading("arbiters"), arbiters, nil}
+	}
+	if *api.NetworkType != networkNone { // the plug-in comes with manifests that people add
+		config.Networking.NetworkType = *api.NetworkType
 	}
 	for _, network := range api.ClusterNetworks {
 		config.Networking.ClusterNetwork = append(config.Networking.ClusterNetwork, clusterNetwork{string(network.Cidr), network.HostPrefix})
 	}
 	for _, network := range api.ServiceNetworks {
 		config.Networking.ServiceNetwork = append(config.Networking.ServiceNetwork, string(network.Cidr))
-	}
-	for _, network := range api.MachineNetworks {
-		config.Networking.MachineNetwork = append(config.Networking.MachineNetwork, machineCIDR{string(network.Cidr)})
-	}
-	if *api.Platform.Type == models.PlatformTypeBaremetal {
-		config.Platform = map[string]any{"baremetal": p.baremetal()}
-	} else {
-		config.Platform = map[string]any{"none": struct{}{}}
 	}
 	if p.singleNode() && len(p.hosts) > 0 {
 		config.BootstrapInPlace = &bootstrapInPlace{p.hosts[0].InstallationDiskPath()}
@@ -145,30 +133,6 @@ func (p *plan) count(role models.HostRole) int {
 		}
 	}
 	return count
-}
-
-func (p *plan) baremetal() baremetalPlatform {
-	platform := baremetalPlatform{ProvisioningNetwork: "Disabled", AdditionalNTPServers: p.ntpServers()}
-	for _, vip := range p.row.API.APIVips {
-		platform.APIVIPs = append(platform.APIVIPs, string(vip.IP))
-	}
-	for _, vip := range p.row.API.IngressVips {
-		platform.IngressVIPs = append(platform.IngressVIPs, string(vip.IP))
-	}
-	for _, host := range p.hosts {
-		entry := baremetalHost{Name: host.Hostname(), Role: string(host.Role()), BootMode: "UEFI", BMC: map[string]any{}}
-		if host.Inventory.Boot != nil && host.Inventory.Boot.CurrentBootMode != "uefi" {
-			entry.BootMode = "legacy"
-		}
-		if _, nic, ok := addressInMachineNetworks(&p.row.API, host); ok {
-			entry.BootMACAddress = nic.MacAddress
-		}
-		platform.Hosts = append(platform.Hosts, entry)
-	}
-	slices.SortFunc(platform.Hosts, func(a, b baremetalHost) int {
-		return strings.Compare(a.Role+"/"+a.Name, b.Role+"/"+b.Name)
-	})
-	return platform
 }
 
 // addressInMachineNetworks finds a host's address in the cluster's machine networks, and the interface that has it.
@@ -230,7 +194,7 @@ func (p *plan) timeManifests() map[string][]byte {
 	}
 	conf.WriteString("driftfile /var/lib/chrony/drift\nmakestep 1.0 3\nrtcsync\nlogdir /var/log/chrony\n")
 	manifests := make(map[string][]byte)
-	for _, role := range []string{"master", "worker"} {
+	for _, role := range p.roles() {
 		manifests["50-"+role+"s-chrony-configuration.yaml"] = fmt.Appendf(nil, `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
@@ -251,6 +215,15 @@ spec:
 `, role, base64.StdEncoding.EncodeToString([]byte(conf.String())))
 	}
 	return manifests
+}
+
+// roles are those that the cluster's nodes have; MCO knows the first two in every cluster.
+func (p *plan) roles() []string {
+	roles := []string{"master", "worker"}
+	if p.count(models.HostRoleArbiter) > 0 {
+		roles = append(roles, "arbiter")
+	}
+	return roles
 }
 
 // joinAuthority puts a PEM certificate before the base64 text of others.

@@ -12,7 +12,7 @@ import (
 func TestAClusterGetsItsAddressesByDHCP(t *testing.T) {
 	b := newBench(t, nil)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: swag.String(testPullSecret),
 		VipDhcpAllocation: swag.Bool(true), NetworkType: swag.String(models.ClusterNetworkTypeOpenShiftSDN),
 		MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
 	})

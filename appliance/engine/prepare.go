@@ -259,7 +259,8 @@ type plan struct {
 	engine    *Engine
 	row       *clusterRecord
 	hosts     []*inventory.Host
-	bundles   []string // of the cluster's infra-envs
+	records   []*hostRecord // at the index of their hosts
+	bundles   []string      // of the cluster's infra-envs
 	manifests map[string][]byte
 }
 
@@ -289,7 +290,7 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 			if err != nil {
 				return err
 			}
-			p.hosts = append(p.hosts, inventory.NewHost(&h.API, facts))
+			p.hosts, p.records = append(p.hosts, inventory.NewHost(&h.API, facts)), append(p.records, h)
 			envs[h.API.InfraEnvID.String()] = true
 		}
 		for _, envID := range slices.Sorted(maps.Keys(envs)) {
@@ -327,7 +328,7 @@ func (p *plan) request(images *releaseRecord) (release.GenerateRequest, error) {
 	config, err := p.overriddenInstallConfig()
 	return release.GenerateRequest{
 		ReleaseImage: images.Image, InstallConfig: config, Manifests: manifests, SingleNode: p.singleNode(),
-		BootstrapIP: bootstrapAddress(p.hosts, &p.row.API), Invoker: "landfall",
+		BootstrapIP: p.bootstrapAddress(), Invoker: "landfall", WithoutMachines: p.withoutMachines(),
 	}, err
 }
 
@@ -353,6 +354,7 @@ func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string
 		}
 		files[role] = edited
 	}
+	addresses := p.nodeAddresses()
 	for _, host := range p.hosts {
 		role := string(host.Role())
 		config, ok := files[role+".ign"]
@@ -360,8 +362,8 @@ func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string
 			return nil, fmt.Errorf("openshift-install generated no %s.ign, which host %s needs", role, host.Name())
 		}
 		edits := ignition.HostEdits{Hostname: host.Hostname(), Overrides: host.Record.IgnitionConfigOverrides, MachineConfigPool: host.Record.MachineConfigPoolName}
-		if p.singleNode() && len(p.row.API.MachineNetworks) > 0 {
-			edits.NodeIPHint, _, _ = strings.Cut(string(p.row.API.MachineNetworks[0].Cidr), "/")
+		if address, ok := addresses[host.ID()]; ok {
+			edits.NodeIPHint = address.Masked().Addr().String()
 		}
 		own, err := ignition.HostConfig(config, edits)
 		if err != nil {

@@ -93,6 +93,8 @@ type hostRecord struct {
 	// What a host that joins an installed cluster shows the machine config server.
 	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`
 	EndpointHeaders map[string]string `json:"ignition_endpoint_headers,omitempty"`
+
+	Fencing *models.FencingCredentialsParams `json:"fencing,omitempty"` // with the password, which the API does not show
 }
 
 // day2 tells whether the host joins a cluster that is installed already.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -84,7 +85,13 @@ func (c *change) derive(w *roster) error {
 	if w.installing() {
 		return nil
 	}
-	w.groups, w.collisions = network.MajorityGroups(w.hosts), network.Collisions(w.hosts)
+	roles := validation.SuggestRoles(api, w.hosts, c.e.Requirements(api.OpenshiftVersion))
+	for _, h := range w.records {
+		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
+			c.saveHost(h)
+		}
+	}
+	w.groups, w.collisions = network.MajorityGroups(w.hosts, validation.SmallestGroup(api, w.hosts)), network.Collisions(w.hosts)
 	groups, err := w.groups.JSON()
 	if err != nil {
 		return err
@@ -101,12 +108,6 @@ func (c *change) derive(w *roster) error {
 	if changed {
 		c.saveCluster(w.row)
 	}
-	roles := validation.SuggestRoles(api, w.hosts, c.e.Requirements(api.OpenshiftVersion))
-	for _, h := range w.records {
-		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
-			c.saveHost(h)
-		}
-	}
 	return nil
 }
 
@@ -122,7 +123,7 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 			return found
 		}
 	}
-	if *cluster.Platform.Type == models.PlatformTypeBaremetal || len(hosts) == 0 || hosts[0].Inventory == nil {
+	if !swag.BoolValue(cluster.UserManagedNetworking) || len(hosts) == 0 || hosts[0].Inventory == nil {
 		return netip.Prefix{}
 	}
 	if networks := network.HostNetworks(hosts); len(networks) == 1 {

@@ -32,6 +32,9 @@ type GenerateRequest struct {
 	SingleNode    bool              // bootstrap in place
 	BootstrapIP   string            // of the bootstrap host in the primary machine network; "" leaves it to the program
 	Invoker       string            // who installs, as the cluster will tell
+
+	// WithoutMachines leaves out the manifests by which the cluster would make control-plane and worker machines for itself.
+	WithoutMachines bool
 }
 
 // Generated is what openshift-install made of a request.
@@ -64,6 +67,11 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	}
 	if err := r.command(ctx, "create", "manifests"); err != nil {
 		return nil, err
+	}
+	if req.WithoutMachines {
+		if err := removeMachines(dir); err != nil {
+			return nil, fmt.Errorf("leave out the manifests of machines: %w", err)
+		}
 	}
 	if err := layManifests(dir, req.Manifests); err != nil {
 		return nil, fmt.Errorf("add the cluster's manifests: %w", diskError(err))
@@ -102,6 +110,25 @@ func checkManifestNames(manifests map[string][]byte) error {
 		folder, base := path.Split(name)
 		if (folder != "manifests/" && folder != "openshift/") || base == "" || strings.HasPrefix(base, ".") {
 			return fmt.Errorf("manifest %q must be named manifests/<file> or openshift/<file>", name)
+		}
+	}
+	return nil
+}
+
+// removeMachines deletes the manifests of machines, as the instructions for hosts that exist already have it done.
+func removeMachines(dir string) error {
+	for _, pattern := range []string{
+		"*_openshift-cluster-api_master-machines-*.yaml", "*_openshift-cluster-api_worker-machineset-*.yaml",
+		"*_openshift-machine-api_master-control-plane-machine-set*.yaml",
+	} {
+		found, err := filepath.Glob(filepath.Join(dir, "openshift", pattern))
+		if err != nil {
+			return err
+		}
+		for _, file := range found {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -244,15 +244,14 @@ func (s *system) resolve(name string) string {
 	}
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
-	own := s.machine.address.Addr().String()
+	router := s.machine.gateway.String() // the site's load balancer too
 	switch {
 	case strings.HasPrefix(name, "api.") || strings.HasPrefix(name, "api-int."):
-		return firstOf(s.vips[models.VipTypeAPI], own)
+		return firstOf(s.vips[models.VipTypeAPI], router)
 	case strings.Contains(name, ".apps."):
-		return firstOf(s.vips[models.VipTypeIngress], own)
-	default:
-		return s.machine.gateway.String()
+		return firstOf(s.vips[models.VipTypeIngress], router)
 	}
+	return router
 }
 
 func firstOf(texts ...string) string {

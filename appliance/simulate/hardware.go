@@ -22,6 +22,8 @@ type Hardware struct {
 	DiskBytes int64
 	// Architecture is x86_64 or aarch64, as the kernel names it.
 	Architecture string
+	// Manufacturer is who made the machine, as its firmware says; platforms know their virtual machines by it.
+	Manufacturer string
 }
 
 const (
@@ -43,7 +45,7 @@ const (
 
 // DefaultHardware is a host that fits every role with room to spare.
 func DefaultHardware() Hardware {
-	return Hardware{CPUs: 16, MemoryBytes: 64 * gib, Disks: 2, DiskBytes: 480 * gb, Architecture: "x86_64"}
+	return Hardware{CPUs: 16, MemoryBytes: 64 * gib, Disks: 2, DiskBytes: 480 * gb, Architecture: "x86_64", Manufacturer: "Landfall"}
 }
 
 func (h Hardware) withDefaults() Hardware {
@@ -62,6 +64,9 @@ func (h Hardware) withDefaults() Hardware {
 	}
 	if h.Architecture == "" {
 		h.Architecture = defaults.Architecture
+	}
+	if h.Manufacturer == "" {
+		h.Manufacturer = defaults.Manufacturer
 	}
 	return h
 }
@@ -184,7 +189,7 @@ func (m machine) inventory() *models.Inventory {
 			UsableBytes: m.hardware.MemoryBytes - m.hardware.MemoryBytes/64,
 		},
 		Routes:       m.routes(),
-		SystemVendor: &models.SystemVendor{Manufacturer: "Landfall", ProductName: "Simulated Host", SerialNumber: m.serial},
+		SystemVendor: &models.SystemVendor{Manufacturer: m.hardware.Manufacturer, ProductName: "Simulated Host", SerialNumber: m.serial},
 		TpmVersion:   models.InventoryTpmVersionNr20,
 	}
 }

@@ -116,7 +116,7 @@ func (in *installRun) createManifests() error {
 	case err == nil:
 		in.log.Info("Consuming Install Config from target directory")
 		consumed = true
-		if state, err = newInstallState(raw); err != nil {
+		if state, err = newInstallState(raw, in.release()); err != nil {
 			return fmt.Errorf("failed to fetch Master Machines: failed to load asset \"Install Config\": failed to create install config: %w", err)
 		}
 	case !errors.Is(err, os.ErrNotExist):

@@ -257,6 +257,76 @@ func TestStandInRefusesInstallConfigs(t *testing.T) {
 	}
 }
 
+func TestStandInRefusesPlatformsAndControlPlanes(t *testing.T) {
+	const vsphere = `platform: {vsphere: {vcenters: [{server: vc, user: u, password: p, datacenters: [dc]}], failureDomains: [{name: a, region: b, zone: c, server: vc, ` +
+		`topology: {datacenter: dc, computeCluster: /dc/host/c, datastore: /dc/datastore/d, networks: [n]}}]}}`
+	const nutanix = `platform: {nutanix: {apiVIPs: [192.168.100.4], ingressVIPs: [192.168.100.5], prismCentral: {endpoint: {address: pc, port: 9440}, username: u, password: p}, ` +
+		`prismElements: [{endpoint: {address: pe, port: 9440}, uuid: u, name: n}], subnetUUIDs: [s]}}`
+	const fencing = `fencing: {credentials: [{hostname: a, address: x, username: u, password: p}, {hostname: b, address: y, username: u, password: p}]}`
+	two := strings.NewReplacer("replicas: 1", "replicas: 2", "bootstrapInPlace: {installationDisk: /dev/sda}\n", "").Replace(singleNodeText)
+	on := func(platform string) string {
+		return strings.NewReplacer("replicas: 1", "replicas: 3", "platform: {none: {}}", platform, "bootstrapInPlace: {installationDisk: /dev/sda}\n", "").Replace(singleNodeText)
+	}
+	fenced := strings.Replace(two, "replicas: 2", "replicas: 2, "+fencing, 1)
+	arbiter := two + "arbiter: {name: arbiter, replicas: 1}\n"
+	for name, c := range map[string]struct {
+		version, config, old, new, says string
+	}{
+		"vsphere":                    {"4.20.8", on(vsphere), "", "", ""},
+		"no vCenter":                 {"4.20.8", on(vsphere), "[{server: vc, user: u, password: p, datacenters: [dc]}]", "[]", "must specify at least one vCenter"},
+		"a vCenter without password": {"4.20.8", on(vsphere), "password: p", "password: ''", "vcenters[0].password: Required value"},
+		"another vCenter's domain":   {"4.20.8", on(vsphere), "c, server: vc", "c, server: other", "server does not exist in vcenters"},
+		"no domain":                  {"4.20.8", on(vsphere), "failureDomains: [{name: a", "failureDomains: [{name: ''", "failureDomains[0].name: Required value"},
+		"a datastore without a path": {"4.20.8", on(vsphere), "/dc/datastore/d", "d", "full path must be provided"},
+		"a VIP of one kind":          {"4.20.8", on(vsphere), "{vcenters", "{apiVIPs: [192.168.100.4], vcenters", "must specify VIPs for both"},
+		"nutanix":                    {"4.20.8", on(nutanix), "", "", ""},
+		"nutanix without VIPs":       {"4.20.8", on(nutanix), "ingressVIPs: [192.168.100.5]", "ingressVIPs: []", "must specify at least one VIP for the Ingress"},
+		"no Prism Central":           {"4.20.8", on(nutanix), "address: pc", "address: ''", "must specify the Prism Central endpoint address"},
+		"a port that is none":        {"4.20.8", on(nutanix), "address: pe, port: 9440", "address: pe, port: 0", "must specify a port between 1 and 65535"},
+		"no subnet":                  {"4.20.8", on(nutanix), "subnetUUIDs: [s]", "subnetUUIDs: []", "must specify at least one subnet"},
+		"external":                   {"4.20.8", on("platform: {external: {platformName: x, cloudControllerManager: External}}"), "", "", ""},
+		"external without a name":    {"4.20.8", on("platform: {external: {}}"), "", "", "must specify a platform name"},
+		"an external manager":        {"4.20.8", on("platform: {external: {platformName: x, cloudControllerManager: Mine}}"), "", "", `supported values: \"\", \"External\"`},
+		"six control-plane nodes":    {"4.20.8", two, "replicas: 2", "replicas: 6", "supported values: 1, 2, 3, 4, 5"},
+		"four of old":                {"4.17.1", two, "replicas: 2", "replicas: 4", "supported values: 1, 3"},
+		"two alone":                  {"4.22.0", two, "", "", "requires an arbiter or fencing credentials"},
+		"an arbiter":                 {"4.22.0", arbiter, "", "", ""},
+		"an arbiter before":          {"4.19.1", arbiter, "", "", "protected by the HighlyAvailableArbiter feature gate"},
+		"no arbiter":                 {"4.22.0", arbiter, "name: arbiter, replicas: 1", "name: arbiter, replicas: 0", "number of arbiter replicas must be positive"},
+		"an arbiter on none before":  {"4.21.0", arbiter, "", "", "an arbiter is supported on the platform baremetal only"},
+		"fencing":                    {"4.22.0", fenced, "", "", ""},
+		"fencing as a preview":       {"4.20.8", fenced, "apiVersion: v1", "apiVersion: v1\nfeatureSet: TechPreviewNoUpgrade", ""},
+		"fencing without saying so":  {"4.20.8", fenced, "", "", "protected by the DualReplica feature gate"},
+		"fencing of three":           {"4.22.0", fenced, "replicas: 2", "replicas: 3", "fencing requires a control plane of two replicas"},
+		"fencing of one":             {"4.22.0", fenced, ", {hostname: b, address: y, username: u, password: p}", "", "exactly two fencing credentials"},
+		"fencing without a password": {"4.22.0", fenced, "address: y, username: u, password: p", "address: y, username: u", "credentials[1].password: Required value"},
+		"fencing by one address":     {"4.22.0", fenced, "address: y", "address: x", "credentials[1]: Duplicate value"},
+		"fencing beside an arbiter":  {"4.22.0", fenced + "arbiter: {name: arbiter, replicas: 1}\n", "", "", "fencing is mutually exclusive with an arbiter"},
+		"fencing of workers":         {"4.22.0", fenced, "{name: worker, replicas: 0}", "{name: worker, replicas: 0, " + fencing + "}", "compute[0].fencing: Invalid value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, c.config, c.old)
+			_, _, err := parseInstallConfig([]byte(strings.Replace(c.config, c.old, c.new, 1)), (&installRun{stamp: releaseStamp{version: c.version}}).release())
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, strings.ReplaceAll(c.says, `\"`, `"`))
+		})
+	}
+}
+
+func TestStandInMakesMachinesOfVirtualPlatforms(t *testing.T) {
+	config := strings.NewReplacer("replicas: 1", "replicas: 3", "bootstrapInPlace: {installationDisk: /dev/sda}\n", "", "platform: {none: {}}",
+		`platform: {vsphere: {vcenters: [{server: vc, user: u, password: p, datacenters: [dc]}], failureDomains: [{name: a, region: b, zone: c, server: vc, `+
+			`topology: {datacenter: dc, computeCluster: /dc/host/c, datastore: /dc/datastore/d, networks: [n]}}]}}`).Replace(singleNodeText)
+	dir := installerFolder(t, config)
+	mustInstall(t, nil, "create", "manifests", "--dir", dir)
+	for _, name := range []string{"cluster-api_master-machines-2", "cluster-api_worker-machineset-0", "machine-api_master-control-plane-machine-set"} {
+		require.FileExists(t, filepath.Join(dir, "openshift", "99_openshift-"+name+".yaml"))
+	}
+}
+
 func quoted(s string) string {
 	data, err := json.Marshal(s)
 	if err != nil {

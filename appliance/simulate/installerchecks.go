@@ -45,7 +45,7 @@ var (
 	dnsDomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
 )
 
-func (c *installConfig) validate() problems {
+func (c *installConfig) validate(version release) problems {
 	var p problems
 	if !dnsLabel.MatchString(c.Metadata.Name) {
 		p.invalid("metadata.name", c.Metadata.Name, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character")
@@ -56,6 +56,7 @@ func (c *installConfig) validate() problems {
 	c.checkSecrets(&p)
 	networks := c.checkNetworks(&p)
 	c.checkPools(&p)
+	c.checkControlPlane(&p, version)
 	c.checkPlatform(&p, networks)
 	c.checkMirrors(&p)
 	c.checkTrust(&p)
@@ -128,9 +129,6 @@ type namedPrefix struct {
 // checkNetworks gives the machine networks that can be read.
 func (c *installConfig) checkNetworks(p *problems) []netip.Prefix {
 	n := c.Networking
-	if n.NetworkType == "" {
-		p.required("networking.networkType", "network provider type required")
-	}
 	if n.NetworkType == "OpenShiftSDN" {
 		p.invalid("networking.networkType", n.NetworkType, "networkType OpenShiftSDN is not supported, please use OVNKubernetes")
 	}
@@ -256,6 +254,14 @@ func (c *installConfig) checkPlatform(p *problems, machines []netip.Prefix) {
 	if chosen != 1 {
 		p.invalid("platform", chosen, "must specify one of the platforms (baremetal, external, none, nutanix, vsphere)")
 		return
+	}
+	switch {
+	case c.Platform.External != nil:
+		c.Platform.External.check(p)
+	case c.Platform.VSphere != nil:
+		c.Platform.VSphere.check(p)
+	case c.Platform.Nutanix != nil:
+		c.Platform.Nutanix.check(p)
 	}
 	b := c.Platform.BareMetal
 	if b == nil {

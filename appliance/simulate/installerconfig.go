@@ -62,7 +62,7 @@ type configMachinePool struct {
 	Hyperthreading string          `json:"hyperthreading"`
 	Architecture   string          `json:"architecture"`
 	Platform       json.RawMessage `json:"platform"`
-	Fencing        json.RawMessage `json:"fencing"`
+	Fencing        *configFencing  `json:"fencing"`
 }
 
 // count is the pool's replicas, three when it does not say.
@@ -80,8 +80,8 @@ type configPlatform struct {
 	BareMetal *configBareMetal `json:"baremetal"`
 	None      *struct{}        `json:"none"`
 	External  *configExternal  `json:"external"`
-	VSphere   json.RawMessage  `json:"vsphere"`
-	Nutanix   json.RawMessage  `json:"nutanix"`
+	VSphere   *configVSphere   `json:"vsphere"`
+	Nutanix   *configNutanix   `json:"nutanix"`
 }
 
 type configExternal struct {
@@ -176,8 +176,17 @@ func (c *installConfig) computeCount() int {
 
 // apiHost is what nodes reach the API by: the first VIP, else the name.
 func (c *installConfig) apiHost() string {
-	if b := c.Platform.BareMetal; b != nil && len(b.apiVIPs()) > 0 {
-		return b.apiVIPs()[0]
+	var vips []string
+	switch {
+	case c.Platform.BareMetal != nil:
+		vips = c.Platform.BareMetal.apiVIPs()
+	case c.Platform.VSphere != nil:
+		vips = c.Platform.VSphere.APIVIPs
+	case c.Platform.Nutanix != nil:
+		vips = c.Platform.Nutanix.APIVIPs
+	}
+	if len(vips) > 0 {
+		return vips[0]
 	}
 	return "api-int." + c.domain()
 }
@@ -185,7 +194,7 @@ func (c *installConfig) apiHost() string {
 func (c *installConfig) domain() string { return c.Metadata.Name + "." + c.BaseDomain }
 
 // parseInstallConfig reads YAML or JSON strictly, validates it and also gives it as JSON.
-func parseInstallConfig(raw []byte) (*installConfig, []byte, error) {
+func parseInstallConfig(raw []byte, version release) (*installConfig, []byte, error) {
 	var tree any
 	if err := yaml.Unmarshal(raw, &tree); err != nil {
 		return nil, nil, fmt.Errorf("failed to unmarshal install-config.yaml: error converting YAML to JSON: %w", err)
@@ -203,7 +212,7 @@ func parseInstallConfig(raw []byte) (*installConfig, []byte, error) {
 	if config.APIVersion != "v1" {
 		return nil, nil, fmt.Errorf("failed to upconvert install config: cannot upconvert from version %q", config.APIVersion)
 	}
-	if problems := config.validate(); len(problems) > 0 {
+	if problems := config.validate(version); len(problems) > 0 {
 		return nil, nil, fmt.Errorf("invalid \"install-config.yaml\" file: %w", problems)
 	}
 	return config, canonical, nil

@@ -28,6 +28,7 @@ func (in *installRun) manifests(state *installState) (map[string][]byte, error) 
 	maps.Copy(all, clusterManifests(state))
 	maps.Copy(all, trustManifests(state))
 	maps.Copy(all, in.openshiftManifests(state))
+	maps.Copy(all, machineManifests(state.config, state.ClusterID.InfraID))
 	if b := state.config.Platform.BareMetal; b != nil {
 		maps.Copy(all, bareMetalManifests(b))
 	}
@@ -54,6 +55,13 @@ func clusterManifests(state *installState) map[string]object {
 		}
 		return "HighlyAvailable"
 	}
+	controlPlane := topology(c.ControlPlane.count())
+	switch {
+	case c.Arbiter.count() > 0:
+		controlPlane = "HighlyAvailableArbiter"
+	case c.ControlPlane.Fencing != nil:
+		controlPlane = "DualReplica"
+	}
 	workers := c.computeCount()
 	if workers == 0 {
 		workers = c.ControlPlane.count()
@@ -67,7 +75,7 @@ func clusterManifests(state *installState) map[string]object {
 			"spec": object{"platformSpec": object{"type": c.platformType()}},
 			"status": object{
 				"infrastructureName": state.ClusterID.InfraID, "platform": c.platformType(), "apiServerURL": "https://api." + c.domain() + ":6443",
-				"apiServerInternalURI": "https://api-int." + c.domain() + ":6443", "controlPlaneTopology": topology(c.ControlPlane.count()),
+				"apiServerInternalURI": "https://api-int." + c.domain() + ":6443", "controlPlaneTopology": controlPlane,
 				"infrastructureTopology": topology(workers), "etcdDiscoveryDomain": "",
 			}}),
 		"manifests/cluster-network-02-config.yml": kubeObject("config.openshift.io/v1", "Network", "", "cluster", object{
@@ -144,7 +152,7 @@ func (in *installRun) openshiftManifests(state *installState) map[string]object 
 		"manifests/openshift-install.yaml": kubeObject("v1", "ConfigMap", "openshift-config", "openshift-install",
 			object{"data": object{"invoker": invoker, "version": in.stamp.version}}),
 	}
-	for _, role := range []string{"master", "worker"} {
+	for _, role := range c.roles() {
 		all["openshift/99_openshift-cluster-api_"+role+"-user-data-secret.yaml"] = kubeObject("v1", "Secret", "openshift-machine-api", role+"-user-data",
 			object{"type": "Opaque", "data": object{"disableTemplating": "dHJ1ZQo=", "userData": base64.StdEncoding.EncodeToString([]byte(pointerConfig(state, role)))}})
 		if c.SSHKey == "" {
@@ -158,6 +166,15 @@ func (in *installRun) openshiftManifests(state *installState) map[string]object 
 		all["openshift/99_openshift-machineconfig_99-"+role+"-ssh.yaml"] = config
 	}
 	return all
+}
+
+// roles are those that the cluster's nodes have.
+func (c *installConfig) roles() []string {
+	roles := []string{"master", "worker"}
+	if c.Arbiter.count() > 0 {
+		roles = append(roles, "arbiter")
+	}
+	return roles
 }
 
 // bareMetalManifests makes a BareMetalHost for each host, masters first, with the status that the real program leaves empty in them.

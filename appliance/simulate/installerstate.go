@@ -31,8 +31,8 @@ type stateInstallConfig struct {
 type stateClusterID struct{ UUID, InfraID string }
 
 // newInstallState reads an install-config and settles what the cluster is called.
-func newInstallState(raw []byte) (*installState, error) {
-	config, canonical, err := parseInstallConfig(raw)
+func newInstallState(raw []byte, version release) (*installState, error) {
+	config, canonical, err := parseInstallConfig(raw, version)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (in *installRun) loadState() (*installState, error) {
 	if err := json.Unmarshal(data, &state); err != nil {
 		return nil, fmt.Errorf("failed to load state file %s: %w", in.path(stateFile), err)
 	}
-	if state.config, _, err = parseInstallConfig(state.InstallConfig.Config); err != nil {
+	if state.config, _, err = parseInstallConfig(state.InstallConfig.Config, in.release()); err != nil {
 		return nil, fmt.Errorf("failed to load state file %s: %w", in.path(stateFile), err)
 	}
 	return &state, nil

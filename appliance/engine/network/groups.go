@@ -18,9 +18,6 @@ const (
 	IPv6Group = "IPv6"
 )
 
-// smallestGroup is the number of hosts below which no group is a majority.
-const smallestGroup = 3
-
 // Groups says which hosts reach each other. It is what connectivity_majority_groups of a cluster holds.
 type Groups struct {
 	// MajorityGroups are the hosts that reach one another, by network ("192.168.1.0/24", within the network) and by
@@ -52,8 +49,8 @@ func (g *Groups) JSON() (string, error) {
 }
 
 // MajorityGroups finds out of the hosts' connectivity reports who reaches whom. Two hosts are connected when each reports
-// the other as reached. A group is a set of at least three hosts that are all connected with one another.
-func MajorityGroups(hosts []*inventory.Host) *Groups {
+// the other as reached. A group is a set of at least smallest hosts that are all connected with one another.
+func MajorityGroups(hosts []*inventory.Host, smallest int) *Groups {
 	hosts = slices.Clone(hosts)
 	slices.SortFunc(hosts, func(a, b *inventory.Host) int { return compareText(string(a.ID()), string(b.ID())) })
 	g := &Groups{
@@ -62,14 +59,14 @@ func MajorityGroups(hosts []*inventory.Host) *Groups {
 	}
 	for _, n := range HostNetworks(hosts) {
 		network := netip.MustParsePrefix(n.Cidr)
-		g.MajorityGroups[n.Cidr] = fullMesh(hosts, func(r *models.ConnectivityRemoteHost) bool { return reachesWithin(network, r) })
+		g.MajorityGroups[n.Cidr] = fullMesh(hosts, smallest, func(r *models.ConnectivityRemoteHost) bool { return reachesWithin(network, r) })
 	}
 	addresses := addressesByHost(hosts)
 	for _, family := range []struct {
 		key string
 		v6  bool
 	}{{IPv4Group, false}, {IPv6Group, true}} {
-		g.MajorityGroups[family.key] = fullMesh(hosts, func(r *models.ConnectivityRemoteHost) bool {
+		g.MajorityGroups[family.key] = fullMesh(hosts, smallest, func(r *models.ConnectivityRemoteHost) bool {
 			return reachesAllOf(addresses[r.HostID], family.v6, r)
 		})
 	}
@@ -148,7 +145,7 @@ func addressesByHost(hosts []*inventory.Host) map[strfmt.UUID][]netip.Addr {
 // left out until only connected hosts remain, then those left out that are connected with all that remain come back. For
 // networks that fell apart into islands, or where some hosts are cut off, that is the largest set; it takes time in the
 // square of the number of hosts however the network is broken.
-func fullMesh(hosts []*inventory.Host, reaches func(*models.ConnectivityRemoteHost) bool) []strfmt.UUID {
+func fullMesh(hosts []*inventory.Host, smallest int, reaches func(*models.ConnectivityRemoteHost) bool) []strfmt.UUID {
 	connected := connections(hosts, reaches)
 	in := make([]bool, len(hosts))
 	degree := make([]int, len(hosts))
@@ -161,7 +158,7 @@ func fullMesh(hosts []*inventory.Host, reaches func(*models.ConnectivityRemoteHo
 			}
 		}
 	}
-	for size >= smallestGroup {
+	for size >= smallest {
 		worst := -1
 		for i := range hosts {
 			if in[i] && (worst < 0 || degree[i] <= degree[worst]) {
@@ -179,7 +176,7 @@ func fullMesh(hosts []*inventory.Host, reaches func(*models.ConnectivityRemoteHo
 			}
 		}
 	}
-	if size < smallestGroup {
+	if size < smallest {
 		return []strfmt.UUID{}
 	}
 	for i := range hosts {

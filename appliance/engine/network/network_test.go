@@ -68,7 +68,7 @@ func TestAMajorityGroupIsTheHostsThatAllReachOneAnother(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := MajorityGroups(hostsThatReach(tt.hosts, tt.reaches))
+			g := MajorityGroups(hostsThatReach(tt.hosts, tt.reaches), 3)
 			require.Equal(t, tt.want, g.MajorityGroups["192.168.1.0/24"])
 			require.Equal(t, tt.want, g.MajorityGroups[IPv4Group])
 			require.Empty(t, g.MajorityGroups[IPv6Group])
@@ -92,7 +92,7 @@ func TestAMajorityGroupIsAlwaysAFullMeshThatNobodyCanJoin(t *testing.T) {
 			require.NoError(t, err)
 			return links[[2]int{x, y}] && links[[2]int{y, x}]
 		}
-		group := MajorityGroups(hostsThatReach(n, func(from, to int) bool { return links[[2]int{from, to}] })).MajorityGroups["192.168.1.0/24"]
+		group := MajorityGroups(hostsThatReach(n, func(from, to int) bool { return links[[2]int{from, to}] }), 3).MajorityGroups["192.168.1.0/24"]
 		if len(group) == 0 {
 			continue
 		}
@@ -112,7 +112,7 @@ func TestAMajorityGroupIsAlwaysAFullMeshThatNobodyCanJoin(t *testing.T) {
 
 func TestGroupsComeBackFromTheirText(t *testing.T) {
 	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
-	g := MajorityGroups(hosts)
+	g := MajorityGroups(hosts, 3)
 	require.Equal(t, []string{address(1)}, g.L3ConnectedAddresses[id(1)])
 	text, err := g.JSON()
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestGroupsComeBackFromTheirText(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, g, back)
 	slices.Reverse(hosts)
-	again, err := MajorityGroups(hosts).JSON()
+	again, err := MajorityGroups(hosts, 3).JSON()
 	require.NoError(t, err)
 	require.Equal(t, text, again, "the order of the hosts does not matter")
 
@@ -142,7 +142,7 @@ func TestIPv6NeighboursCountWhenTheyAnswerPings(t *testing.T) {
 			r.L3Connectivity = append(r.L3Connectivity, &models.L3Connectivity{RemoteIPAddress: fmt.Sprintf("fd00::%d", to+1), Successful: true})
 		}
 	}
-	g := MajorityGroups(hosts)
+	g := MajorityGroups(hosts, 3)
 	require.Equal(t, ids(0, 1, 2), g.MajorityGroups["fd00::/64"])
 	require.Equal(t, ids(0, 1, 2), g.MajorityGroups[IPv6Group])
 	require.NotContains(t, g.MajorityGroups, "fe80::/64")

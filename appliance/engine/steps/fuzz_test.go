@@ -134,11 +134,11 @@ func look(t *testing.T, s Situation, facts *inventory.Facts) {
 	in.Host = inventory.NewHost(s.Host.Record, facts)
 	in.Peers = []*inventory.Host{in.Host, machine(peerID, "192.168.1.12")}
 	requirements := validation.DefaultRequirements(in.Cluster.OpenshiftVersion)
-	groups, err := network.MajorityGroups(in.Peers).JSON()
+	groups, err := network.MajorityGroups(in.Peers, 3).JSON()
 	require.NoError(t, err)
 	require.NotEmpty(t, groups)
 	report := validation.Host(validation.HostInput{
-		Host: in.Host, Cluster: in.Cluster, InfraEnv: in.InfraEnv, Peers: in.Peers, Groups: network.MajorityGroups(in.Peers),
+		Host: in.Host, Cluster: in.Cluster, InfraEnv: in.InfraEnv, Peers: in.Peers, Groups: network.MajorityGroups(in.Peers, 3),
 		Collisions: network.Collisions(in.Peers), Requirements: requirements, Connected: true,
 	})
 	require.True(t, json.Valid([]byte(report.JSON())))

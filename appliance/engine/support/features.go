@@ -6,9 +6,12 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Features that are newer than the models of the API.
+// TwoNodesWithFencing is a feature that is newer than the models of the API.
+const TwoNodesWithFencing models.FeatureSupportLevelID = "TNF"
+
+// Others that are.
 const (
-	idTNF             models.FeatureSupportLevelID = "TNF"
+	idTNF                                          = TwoNodesWithFencing
 	idCilium          models.FeatureSupportLevelID = "CILIUM_NETWORK_TYPE"
 	idCalico          models.FeatureSupportLevelID = "CALICO_NETWORK_TYPE"
 	idCiscoACI        models.FeatureSupportLevelID = "CISCO_ACI_NETWORK_TYPE"

@@ -76,7 +76,7 @@ func (q Query) Check() error {
 	open := q
 	open.Platform = ""
 	for _, f := range features() {
-		if f.id == platformFeature(q.Platform, q.External) {
+		if f.id == PlatformFeature(q.Platform, q.External) {
 			if level, _ := f.level(open); !available(level) {
 				return fmt.Errorf("the platform %s is not available with OpenShift %s on %s", q.Platform, q.Version, q.Architecture)
 			}
@@ -94,11 +94,46 @@ func CheckVersion(version string) error {
 	return nil
 }
 
+// CheckUse tells in one sentence why a cluster of the query's version, architecture and platform can't make use of features: one
+// is not available there, or two can't be used together.
+func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
+	open := q
+	open.Platform = ""
+	for _, f := range features() {
+		if !slices.Contains(used, f.id) {
+			continue
+		}
+		if level, reason := f.level(q); level == models.SupportLevelUnavailable {
+			return fmt.Errorf("the feature %s is not available with OpenShift %s on %s, platform %s%s", f.id, q.Version, q.Architecture, q.Platform, because(reason))
+		}
+		for _, other := range f.conflicts(open) {
+			if slices.Contains(used, other) {
+				return fmt.Errorf("the features %s and %s can't be used together with OpenShift %s", f.id, other, q.Version)
+			}
+		}
+	}
+	return nil
+}
+
+// because says which part of a query a feature is not available for.
+func because(reason models.IncompatibilityReason) string {
+	switch reason {
+	case models.IncompatibilityReasonPlatform:
+		return "; choose another platform"
+	case models.IncompatibilityReasonOpenshiftVersion:
+		return "; choose another version"
+	case models.IncompatibilityReasonCPUArchitecture:
+		return "; choose another architecture"
+	}
+	return ""
+}
+
 func available(level models.SupportLevel) bool {
 	return level != models.SupportLevelUnavailable && level != models.SupportLevelUnsupported
 }
 
-func platformFeature(platform models.PlatformType, external string) models.FeatureSupportLevelID {
+// PlatformFeature is the feature that stands for a platform, "" when there is none.
+func PlatformFeature(platform models.PlatformType, external string) models.FeatureSupportLevelID {
 	switch platform {
 	case models.PlatformTypeBaremetal:
 		return models.FeatureSupportLevelIDBAREMETALPLATFORM

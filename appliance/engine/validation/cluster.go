@@ -148,21 +148,38 @@ func sufficientMasters(in ClusterInput) (Status, string) {
 		return Failure, fmt.Sprintf("A single-node cluster needs exactly one host that can be its control plane and has %d hosts, %d of them fit for it; add or remove hosts.", len(in.Hosts), masters)
 	case masters != want:
 		return Failure, fmt.Sprintf("The cluster needs exactly %d control plane hosts and has %d; add hosts, remove some or change their roles.", want, masters)
-	case want == 2 && count[models.HostRoleArbiter] == 0 && !fenced(in.Hosts):
+	case want == 2 && count[models.HostRoleArbiter] == 0 && !fenced(in.Cluster, in.Hosts):
 		return Failure, "A cluster of two control plane hosts needs an arbiter host, or fencing credentials for both; add a host of role arbiter."
 	}
 	return Success, fmt.Sprintf("The cluster has the %d control plane hosts it needs.", want)
 }
 
-// fenced tells whether both hosts of a two-node control plane can be turned off by the other one.
-func fenced(hosts []*inventory.Host) bool {
-	n := 0
+// fenced tells whether a cluster is two control plane hosts that can turn each other off, without an arbiter.
+func fenced(c *models.Cluster, hosts []*inventory.Host) bool {
+	if c.ControlPlaneCount != 2 {
+		return false
+	}
+	masters := 0
 	for _, h := range hosts {
-		if h.Record.FencingCredentials != "" {
-			n++
+		switch h.Role() {
+		case models.HostRoleArbiter:
+			return false
+		case models.HostRoleMaster:
+			if h.Record.FencingCredentials == "" {
+				return false
+			}
+			masters++
 		}
 	}
-	return n >= 2
+	return masters == 2
+}
+
+// SmallestGroup is the number of hosts below which no group of connected hosts is a majority.
+func SmallestGroup(c *models.Cluster, hosts []*inventory.Host) int {
+	if fenced(c, hosts) {
+		return 2
+	}
+	return 3
 }
 
 func networkTypeValid(in ClusterInput) (Status, string) {

@@ -182,7 +182,7 @@ func machineCIDREqualsCalculated(in ClusterInput) (Status, string) {
 	switch {
 	case yes(c.UserManagedNetworking):
 		return Success, "Not needed with user-managed networking."
-	case externalLoadBalancer(c):
+	case ExternalLoadBalancer(c):
 		return Success, "Not needed behind an external load balancer."
 	case SingleNode(c):
 		return Success, "Not needed on a single node."
@@ -298,7 +298,7 @@ func vipsValid(in ClusterInput, name string, list, others []vip) (Status, string
 	case len(machines) == 0:
 		return Pending, "Waiting for the cluster's machine network."
 	}
-	external := externalLoadBalancer(in.Cluster)
+	external := ExternalLoadBalancer(in.Cluster)
 	for i, v := range list {
 		if !external && slices.ContainsFunc(others, func(o vip) bool { return o.ip == v.ip }) {
 			return Failure, fmt.Sprintf("%s is the API and the ingress IP address; give two different addresses.", v.ip)

@@ -91,7 +91,7 @@ func resolve(h *inventory.Host, name, ip string) {
 
 func (t *threeNodes) input() HostInput {
 	return HostInput{
-		Host: t.hosts[0], Cluster: t.cluster, Peers: t.hosts, Groups: network.MajorityGroups(t.hosts),
+		Host: t.hosts[0], Cluster: t.cluster, Peers: t.hosts, Groups: network.MajorityGroups(t.hosts, SmallestGroup(t.cluster, t.hosts)),
 		Requirements: DefaultRequirements(t.cluster.OpenshiftVersion), Now: noon, Connected: true, AgentImage: "mirror/agent:1",
 	}
 }

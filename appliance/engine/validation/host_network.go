@@ -60,7 +60,7 @@ func belongsToMachineCIDR(c *hostContext) (Status, string) {
 			missing = append(missing, n.String())
 		}
 	}
-	if externalLoadBalancer(c.Cluster) && len(missing) < len(networks) {
+	if ExternalLoadBalancer(c.Cluster) && len(missing) < len(networks) {
 		return Success, "The host has an address in a machine network."
 	}
 	if len(missing) > 0 {
@@ -109,7 +109,7 @@ func belongsToMajorityGroup(c *hostContext) (Status, string) {
 	case c.Groups == nil:
 		return Pending, "Waiting for the hosts to report whom they reach."
 	}
-	acrossRouters := yes(c.Cluster.UserManagedNetworking) || externalLoadBalancer(c.Cluster)
+	acrossRouters := yes(c.Cluster.UserManagedNetworking) || ExternalLoadBalancer(c.Cluster)
 	if !acrossRouters && len(c.Cluster.MachineNetworks) == 0 {
 		return Pending, "Waiting for the cluster's machine network."
 	}
@@ -122,8 +122,8 @@ func belongsToMajorityGroup(c *hostContext) (Status, string) {
 	switch {
 	case missing == "":
 		return Success, "The host and most of the others reach each other."
-	case c.clusterSize() < 3:
-		return Pending, "Waiting for at least three hosts."
+	case c.clusterSize() < SmallestGroup(c.Cluster, c.Peers):
+		return Pending, fmt.Sprintf("Waiting for at least %d hosts.", SmallestGroup(c.Cluster, c.Peers))
 	}
 	return Failure, fmt.Sprintf("The host and most of the others do not reach each other in %s; check cables, VLANs, switches and firewalls between them.", missing)
 }

@@ -173,7 +173,7 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			in.Groups.MajorityGroups["192.168.10.0/24"] = nil
 		}},
 		{"nobody reported whom he reaches", BelongsToMajorityGroup, Pending, Insufficient, "Waiting", func(_ *threeNodes, in *HostInput) { in.Groups = nil }},
-		{"too few hosts for a majority", BelongsToMajorityGroup, Pending, Insufficient, "three hosts", func(n *threeNodes, in *HostInput) {
+		{"too few hosts for a majority", BelongsToMajorityGroup, Pending, Insufficient, "at least 3 hosts", func(n *threeNodes, in *HostInput) {
 			in.Peers = n.hosts[:2]
 			in.Groups.MajorityGroups["192.168.10.0/24"] = nil
 		}},

@@ -35,7 +35,7 @@ func TestHostsOfARealServiceAreJudgedAlike(t *testing.T) {
 	requirements := DefaultRequirements(cluster.OpenshiftVersion)
 	for _, h := range hosts {
 		inventory.JudgeDisks(h.Inventory, requirements.DiskRules(h, &cluster, nil))
-		report := Host(HostInput{Host: h, Cluster: &cluster, Peers: hosts, Groups: network.MajorityGroups(hosts), Requirements: requirements, Connected: true})
+		report := Host(HostInput{Host: h, Cluster: &cluster, Peers: hosts, Groups: network.MajorityGroups(hosts, SmallestGroup(&cluster, hosts)), Requirements: requirements, Connected: true})
 		var theirs map[string][]Result
 		require.NoError(t, json.Unmarshal([]byte(h.Record.ValidationsInfo), &theirs))
 		for category, results := range theirs {

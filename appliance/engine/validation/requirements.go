@@ -143,7 +143,8 @@ func text(s *string) string {
 	return *s
 }
 
-func externalLoadBalancer(c *models.Cluster) bool {
+// ExternalLoadBalancer tells whether the cluster's addresses are those of a load balancer that the user runs.
+func ExternalLoadBalancer(c *models.Cluster) bool {
 	return c.LoadBalancer != nil && c.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 }
 

@@ -48,7 +48,7 @@ func SuggestRoles(c *models.Cluster, hosts []*inventory.Host, requirements Requi
 		switch {
 		case count[models.HostRoleMaster] < int(c.ControlPlaneCount) && fits(h, c, requirements, models.HostRoleMaster):
 			role = models.HostRoleMaster
-		case c.ControlPlaneCount == 2 && count[models.HostRoleArbiter] == 0 && !fenced(hosts) && fits(h, c, requirements, models.HostRoleArbiter):
+		case c.ControlPlaneCount == 2 && count[models.HostRoleArbiter] == 0 && fits(h, c, requirements, models.HostRoleArbiter):
 			role = models.HostRoleArbiter
 		}
 		roles[h.ID()] = role

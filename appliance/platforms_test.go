@@ -1,0 +1,128 @@
+package appliance_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/client"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate"
+)
+
+// kindOfCluster is a topology on a platform, and what becomes of its hosts.
+type kindOfCluster struct {
+	name                       string
+	asked                      models.ClusterCreateParams
+	maker                      string
+	fenced                     bool
+	masters, arbiters, workers int
+}
+
+func kindsOfClusters() []kindOfCluster {
+	managed := func(params models.ClusterCreateParams) models.ClusterCreateParams {
+		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}}, []*models.IngressVip{{IP: "192.168.100.5"}}
+		return params
+	}
+	on := func(kind models.PlatformType) *models.Platform { return &models.Platform{Type: &kind} }
+	elsewhere := on(models.PlatformTypeExternal)
+	elsewhere.External = &models.PlatformExternal{PlatformName: swag.String("somecloud"), CloudControllerManager: swag.String(models.PlatformExternalCloudControllerManagerExternal)}
+	count := swag.Int64
+	return []kindOfCluster{
+		{name: "workers", asked: managed(models.ClusterCreateParams{}), masters: 3, workers: 2},
+		{name: "four", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(4)}), masters: 4},
+		{name: "five", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(5)}), masters: 5},
+		{name: "arbiter", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, arbiters: 1},
+		{name: "fencing", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, fenced: true},
+		{name: "none", asked: models.ClusterCreateParams{UserManagedNetworking: swag.Bool(true)}, masters: 3},
+		{name: "external", asked: models.ClusterCreateParams{Platform: elsewhere}, masters: 3},
+		{name: "external-single", asked: models.ClusterCreateParams{Platform: elsewhere, ControlPlaneCount: count(1)}, masters: 1},
+		{name: "nutanix", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeNutanix)}), maker: "Nutanix", masters: 3},
+		{name: "vsphere", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere)}), maker: "VMware, Inc.", masters: 3},
+		{name: "vsphere-users", asked: models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere), UserManagedNetworking: swag.Bool(true)}, maker: "VMware, Inc.", masters: 3},
+		{name: "balancer", masters: 3, asked: managed(models.ClusterCreateParams{
+			LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.100.0/24"}},
+		})},
+	}
+}
+
+// TestEveryTopologyIsInstalledOnItsPlatforms installs each kind of cluster with simulated hosts, all on one appliance. Nobody
+// chooses a role.
+func TestEveryTopologyIsInstalledOnItsPlatforms(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	api := upstream(t, address)
+	t.Run("kinds", func(t *testing.T) {
+		for _, kind := range kindsOfClusters() {
+			t.Run(kind.name, func(t *testing.T) {
+				t.Parallel()
+				s.install(t, api, address, kind)
+			})
+		}
+	})
+}
+
+func (s *site) install(t *testing.T, api *client.AssistedInstall, address string, kind kindOfCluster) {
+	ctx := t.Context()
+	params := kind.asked
+	params.Name, params.BaseDNSDomain, params.OpenshiftVersion, params.PullSecret = &kind.name, "site.test", swag.String(s.release.Version), swag.String(pullSecret)
+	created, err := api.Installer.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{NewClusterParams: &params})
+	require.NoError(t, err)
+	id := *created.Payload.ID
+	env, err := api.Installer.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+		Name: &kind.name, ClusterID: &id, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version,
+	}})
+	require.NoError(t, err)
+
+	crew := &simulate.Crew{
+		URL: address, InfraEnvID: env.Payload.ID.String(), Count: kind.masters + kind.arbiters + kind.workers, Speed: 1000,
+		Hardware: simulate.Hardware{Manufacturer: kind.maker},
+	}
+	ended := make(chan error, 1)
+	crewCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { ended <- crew.Run(crewCtx) }()
+
+	cluster := func() *models.Cluster {
+		got, err := api.Installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: id})
+		require.NoError(t, err)
+		return got.Payload
+	}
+	if kind.fenced {
+		eventually(t, "the hosts are there", func() bool { return len(cluster().Hosts) == crew.Count })
+		for i, h := range cluster().Hosts {
+			fence(t, api, *env.Payload.ID, *h.ID, i)
+		}
+	}
+	eventually(t, "the cluster becomes ready", func() bool { return *cluster().Status == models.ClusterStatusReady })
+	_, err = api.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: id})
+	require.NoError(t, err)
+	eventually(t, "the cluster is installed", func() bool {
+		got := cluster()
+		require.NotEqual(t, models.ClusterStatusError, *got.Status, *got.StatusInfo)
+		return *got.Status == models.ClusterStatusInstalled
+	})
+	require.NoError(t, <-ended)
+	count := make(map[models.HostRole]int)
+	for _, h := range cluster().Hosts {
+		count[h.Role]++
+		require.Equal(t, models.HostStatusInstalled, *h.Status)
+	}
+	require.Equal(t, [3]int{kind.masters, kind.arbiters, kind.workers}, [3]int{count[models.HostRoleMaster], count[models.HostRoleArbiter], count[models.HostRoleWorker]})
+}
+
+// fence gives a host the credentials by which its neighbour turns it off.
+func fence(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, number int) {
+	_, err := api.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host, HostUpdateParams: &models.HostUpdateParams{
+		FencingCredentials: &models.FencingCredentialsParams{
+			Address:  swag.String(fmt.Sprintf("redfish+https://192.168.101.%d/redfish/v1/Systems/1", number+1)),
+			Username: swag.String("admin"), Password: swag.String("secret"),
+		},
+	}})
+	require.NoError(t, err)
+}
