@@ -60,17 +60,15 @@ func (s *Staged) SHA256() string { return s.sha256 }
 // its hash. An error of r or of ctx is returned as it is, wrapped; a disk that is full or fails gives *WriteError.
 func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 	r = contextReader{ctx, r}
-	head := make([]byte, inlineLimit+1)
-	n, err := io.ReadFull(r, head)
-	head = head[:n]
-	switch {
-	case err == nil:
-		return db.stageBlob(r, head)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		sum := sha256.Sum256(head)
-		return &Staged{size: int64(n), sha256: hex.EncodeToString(sum[:]), content: bytes.Clone(head)}, nil
+	head, err := io.ReadAll(io.LimitReader(r, inlineLimit+1)) // not ReadFull, for which a content that was cut off is a short one
+	if err != nil {
+		return nil, fmt.Errorf("read the content to store: %w", err)
 	}
-	return nil, fmt.Errorf("read the content to store: %w", err)
+	if len(head) > inlineLimit {
+		return db.stageBlob(r, head)
+	}
+	sum := sha256.Sum256(head)
+	return &Staged{size: int64(len(head)), sha256: hex.EncodeToString(sum[:]), content: bytes.Clone(head)}, nil
 }
 
 // stageBlob writes head and the rest of r to a file of its own and moves that into place.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -230,4 +231,10 @@ func TestABlobThatIsGoneOrCutOffIsReported(t *testing.T) {
 			require.ErrorContains(t, err, "/logs/a")
 		})
 	}
+}
+
+func TestContentThatIsCutOffIsNotTakenForAShortOne(t *testing.T) {
+	db := open(t, t.TempDir())
+	_, err := db.Stage(t.Context(), io.MultiReader(strings.NewReader("half of"), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

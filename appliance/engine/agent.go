@@ -152,6 +152,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		}
 		h.authorize(&input.Ignition)
 	}
+	input.Images.Agent = e.Images.Agent // "": each release brings its own, and the agents of an infra-env stay as they were booted
 	if *h.API.Status == preparing && input.Images.Release == "" {
 		// Which images to pull is not known before the payload was read; the host asks again shortly.
 		post := models.StepsPostStepActionContinue

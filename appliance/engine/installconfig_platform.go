@@ -163,7 +163,7 @@ func (p *plan) baremetal() baremetalPlatform {
 	}
 	for _, host := range p.hosts {
 		entry := baremetalHost{Name: host.Hostname(), Role: string(host.Role()), BootMode: "UEFI", BMC: map[string]any{}}
-		if host.Inventory.Boot != nil && host.Inventory.Boot.CurrentBootMode != "uefi" {
+		if host.Inventory != nil && host.Inventory.Boot != nil && host.Inventory.Boot.CurrentBootMode != "uefi" {
 			entry.BootMode = "legacy"
 		}
 		if _, nic, ok := addressInMachineNetworks(&p.row.API, host); ok {

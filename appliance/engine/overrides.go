@@ -159,6 +159,9 @@ func (s shape) check(path string, value any) error {
 			return invalid("The install-config override's %s takes a list.", path)
 		}
 		for i, item := range items {
+			if item == nil {
+				return invalid("The install-config override's %s[%d] is null; leave it out of its list.", path, i)
+			}
 			if err := s.each.check(path+"["+strconv.Itoa(i)+"]", item); err != nil {
 				return err
 			}

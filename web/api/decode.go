@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/go-openapi/strfmt"
@@ -63,8 +64,11 @@ func readAll(r *http.Request) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// valid returns the value if its model's Validate method accepts it.
+// valid returns the value if its lists have no null in them and its model's Validate method accepts it.
 func valid[T any](value *T) (*T, error) {
+	if place := nullMember(reflect.ValueOf(value), ""); place != "" {
+		return nil, unfit("%s in body is null; leave it out of its list", place)
+	}
 	model, ok := any(value).(interface{ Validate(strfmt.Registry) error })
 	if !ok {
 		return value, nil
@@ -73,6 +77,38 @@ func valid[T any](value *T) (*T, error) {
 		return nil, problem.Schema(err)
 	}
 	return value, nil
+}
+
+// nullMember finds a null in a list of a value, which no model's Validate method minds, and names its place.
+func nullMember(value reflect.Value, place string) string {
+	switch value.Kind() {
+	case reflect.Pointer:
+		if !value.IsNil() {
+			return nullMember(value.Elem(), place)
+		}
+	case reflect.Struct:
+		for i := range value.NumField() {
+			field := value.Type().Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if !field.IsExported() || name == "-" {
+				continue
+			}
+			if found := nullMember(value.Field(i), strings.TrimPrefix(place+"."+name, ".")); found != "" {
+				return found
+			}
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			member, where := value.Index(i), fmt.Sprintf("%s.%d", place, i)
+			if member.Kind() == reflect.Pointer && member.IsNil() {
+				return where
+			}
+			if found := nullMember(member, where); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 func refuse(err error, body []byte, offset int64) error {

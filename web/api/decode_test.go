@@ -53,6 +53,7 @@ func TestABodyThatDoesNotFitIsRefusedWithItsPlace(t *testing.T) {
 		"no number":           {`{"control_plane_count": "three"}`, 400, []string{"control_plane_count is a JSON string", "takes a whole number"}},
 		"nothing required":    {`{}`, 422, []string{`"code":602`, "name in body is required", "openshift_version in body is required"}},
 		"no such value":       {`{"name":"a","openshift_version":"4","pull_secret":"{}","cpu_architecture":"z80"}`, 422, []string{`"code":606`, "cpu_architecture"}},
+		"null in a list":      {`{"name":"a","openshift_version":"4","pull_secret":"{}","api_vips":[{"ip":"192.0.2.4"},null]}`, 422, []string{`"code":605`, "api_vips.1 in body is null"}},
 		"wrong form":          {`{"name":"a","openshift_version":"4","pull_secret":"{}","cluster_network_cidr":"ten"}`, 422, []string{`"code":605`, "cluster_network_cidr"}},
 		"too large":           {`{"name": "` + strings.Repeat("a", 2<<10) + `"}`, 413, []string{`"code":"413"`, "1024 bytes"}},
 	} {

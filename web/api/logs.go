@@ -57,9 +57,20 @@ func logUpload(r *http.Request) (io.Reader, error) {
 			return nil, problem.BadRequest("the form can't be read: %v", err)
 		}
 		if part.FormName() == "upfile" {
-			return part, nil
+			return whole{part}, nil
 		}
 	}
+}
+
+// whole is a file of a form that says of itself when it was cut off.
+type whole struct{ file io.Reader }
+
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.file.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = problem.BadRequest("the file was cut off before the end of its form; send it again")
+	}
+	return n, err
 }
 
 // logsOf names the files that hold the logs that a request asks for: those of one host, of the controller, or all.

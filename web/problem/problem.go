@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode"
 
 	openapi "github.com/go-openapi/errors"
 	"github.com/labstack/echo/v4"
@@ -142,20 +143,45 @@ func TooLarge(limit int64) *Error {
 // Body returns the value that is written as JSON: [models.InfraError] for 401 and 403, a code and a message for 422, and
 // [models.Error] for the rest.
 func (e *Error) Body() any {
-	status := int32(e.Status)
+	status, reason := int32(e.Status), clip(e.Reason)
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return &models.InfraError{Code: &status, Message: &e.Reason}
+		return &models.InfraError{Code: &status, Message: &reason}
 	case http.StatusUnprocessableEntity:
 		code := e.Code
 		if code == 0 {
 			code = SchemaCode
 		}
-		return &schemaBody{Code: code, Message: e.Reason}
+		return &schemaBody{Code: code, Message: reason}
 	}
 	code, kind, href := strconv.Itoa(e.Status), models.ErrorKindError, ""
-	return &models.Error{Code: &code, Href: &href, ID: &status, Kind: &kind, Reason: &e.Reason}
+	return &models.Error{Code: &code, Href: &href, ID: &status, Kind: &kind, Reason: &reason}
 }
+
+// sentenceLimit is how many bytes of a reason a client is told: a sentence that quotes what was sent must not be as long as that.
+const sentenceLimit = 2000
+
+// clip makes one line of a reason that a person can read, whatever it quotes: what can't be printed is written as Go writes it,
+// and the middle of a long one is left out.
+func clip(reason string) string {
+	if len(reason) > sentenceLimit {
+		reason = strings.ToValidUTF8(reason[:sentenceLimit/2], "") + "…" + strings.ToValidUTF8(reason[len(reason)-sentenceLimit/2:], "")
+	}
+	if strings.IndexFunc(reason, unprintable) < 0 {
+		return reason
+	}
+	var line strings.Builder
+	for _, r := range reason {
+		if unprintable(r) {
+			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			line.WriteRune(r)
+		}
+	}
+	return line.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 type schemaBody struct {
 	Code    int32  `json:"code"`

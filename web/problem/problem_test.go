@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	openapi "github.com/go-openapi/errors"
@@ -93,4 +94,19 @@ func TestPatternsAreSaidInWords(t *testing.T) {
 	} {
 		require.ErrorContains(t, Schema(value.Validate(strfmt.Default)), want)
 	}
+}
+
+func TestASentenceIsOneReadableLineWhateverItQuotes(t *testing.T) {
+	said := func(reason string) string {
+		recorder := httptest.NewRecorder()
+		require.NoError(t, Write(recorder, httptest.NewRequest(http.MethodGet, "/", nil), New(http.StatusBadRequest, "%s", reason)))
+		var body struct{ Reason string }
+		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &body))
+		return body.Reason
+	}
+	require.Equal(t, "The name é is taken.", said("The name é is taken."))
+	require.Equal(t, `The name a\r\n\x1b[31m\u202e is none.`, said("The name a\r\n\x1b[31m\u202e is none."))
+	long := said("The name " + strings.Repeat("ä", 100_000) + " is too long.")
+	require.Less(t, len(long), 2100)
+	require.True(t, strings.HasPrefix(long, "The name ä") && strings.HasSuffix(long, "ä is too long."), long)
 }

@@ -1,0 +1,480 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+	"landfall/store"
+	"landfall/web"
+	"landfall/web/api"
+)
+
+// The tests here send every operation every field and parameter that its description has with values that no honest client
+// sends. The table of them is made from the OpenAPI document, so an operation or a field that is added is in it.
+
+// served is the API over an engine whose clock and timers nobody moves: what is written is written by a request.
+type served struct {
+	testing.TB
+	server *web.Server
+	db     *store.DB
+}
+
+func newServed(t testing.TB) *served {
+	t.Helper()
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	e, err := engine.New(engine.Options{
+		DB: db, Releases: onlyPayload{}, Mirror: &mirror.Rules{}, URL: "http://appliance.site.test:8090", Images: engine.Images{Agent: agentImage},
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true}},
+	})
+	require.NoError(t, err)
+	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), RouteBodyLimits: map[string]int64{api.LogsRoute: 1 << 20}})
+	service := &api.Service{Engine: e, ManifestBytes: 1 << 20, Versions: map[string]string{"landfall": "test"}}
+	require.NoError(t, api.Register(server.Router(), service.Handlers()))
+	return &served{t, server, db}
+}
+
+// onlyPayload is a release that can be described, not installed.
+type onlyPayload struct{}
+
+func (onlyPayload) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
+	images := make(map[string]string)
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
+	}
+	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64), Version: "4.20.8", Architecture: arch, Images: images}, nil
+}
+
+func (onlyPayload) Installer(context.Context, *release.Payload, authn.Keychain, func(done, total int64)) (*release.Installer, func(), error) {
+	return nil, nil, errors.New("the mirror lacks it")
+}
+
+func (onlyPayload) Generate(context.Context, *release.Installer, release.GenerateRequest) (*release.Generated, error) {
+	return nil, errors.New("the mirror lacks it")
+}
+
+func (s *served) send(method, path string, header http.Header, body []byte) *httptest.ResponseRecorder {
+	s.Helper()
+	request := httptest.NewRequest(method, "/", bytes.NewReader(body))
+	request.URL.Path, request.URL.RawPath, request.URL.RawQuery = "", "", ""
+	where, query, _ := strings.Cut(api.BasePath+path, "?")
+	decoded, err := url.PathUnescape(where)
+	require.NoError(s, err)
+	request.URL.Path, request.URL.RawPath, request.URL.RawQuery = decoded, where, query
+	maps.Copy(request.Header, header)
+	recorder := httptest.NewRecorder()
+	s.server.ServeHTTP(recorder, request)
+	return recorder
+}
+
+func (s *served) create(path string, description object) string {
+	s.Helper()
+	text, err := json.Marshal(description)
+	require.NoError(s, err)
+	recorder := s.send(http.MethodPost, path, nil, text)
+	require.Equal(s, http.StatusCreated, recorder.Code, recorder.Body)
+	var created struct{ ID string }
+	require.NoError(s, json.Unmarshal(recorder.Body.Bytes(), &created))
+	return created.ID
+}
+
+type object = map[string]any
+
+const anyPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
+
+// things are the objects that a request's path names.
+func (s *served) things() map[string]string {
+	s.Helper()
+	cluster := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret})
+	env := s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret, "cluster_id": cluster})
+	host := s.create("/v2/infra-envs/"+env+"/hosts", object{"host_id": uuid.NewString()})
+	return map[string]string{
+		"cluster_id": cluster, "infra_env_id": env, "host_id": host,
+		"validation_id": "container-images-available", "operator_name": "lvm", "id": "virtualization",
+	}
+}
+
+// openAPI is what the tests read of the description that is served.
+type openAPI struct {
+	Paths      map[string]map[string]described
+	Components struct{ Schemas map[string]*schema }
+}
+
+type described struct {
+	OperationID string
+	Parameters  []struct {
+		Name, In string
+		Required bool
+		Schema   *schema
+	}
+	RequestBody *struct {
+		Content map[string]struct{ Schema *schema }
+	}
+	Responses map[string]any
+}
+
+type schema struct {
+	Ref        string `json:"$ref"`
+	Type       string
+	Format     string
+	Enum       []any
+	Required   []string
+	Properties map[string]*schema
+	Items      *schema
+}
+
+func (d *openAPI) resolve(s *schema) *schema {
+	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
+		return d.Components.Schemas[name]
+	}
+	return s
+}
+
+func (s *served) description() *openAPI {
+	s.Helper()
+	recorder := s.send(http.MethodGet, "/v2/openapi", nil, nil)
+	require.Equal(s, http.StatusOK, recorder.Code)
+	described := new(openAPI)
+	require.NoError(s, json.Unmarshal(recorder.Body.Bytes(), described))
+	return described
+}
+
+// fitting are values of fields for which a schema does not say enough to make one up.
+func fitting() map[string]any {
+	return object{
+		"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret, "api_vip_dnsname": "api.east.site.test",
+		"file_name": "a.yaml", "folder": "openshift", "content": "YTogMQ==", "config": `{"ignition":{"version":"3.2.0"}}`, "message": "m", "step_id": "inventory-0123abcd",
+	}
+}
+
+// fit makes a value that a schema takes, with no field but those that are required.
+func (d *openAPI) fit(name string, s *schema) any {
+	if known, ok := fitting()[name]; ok {
+		return known
+	}
+	s = d.resolve(s)
+	switch {
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case s.Format == "uuid":
+		return uuid.NewString()
+	case s.Format == "date-time":
+		return "2026-01-02T03:04:05Z"
+	}
+	switch s.Type {
+	case "object":
+		made := object{}
+		for _, required := range s.Required {
+			made[required] = d.fit(required, s.Properties[required])
+		}
+		return made
+	case "array":
+		return []any{}
+	case "boolean":
+		return true
+	case "integer", "number":
+		return 1
+	}
+	return "{}"
+}
+
+// raw is JSON as it is.
+type raw string
+
+// hostileTexts are texts that no field has a use for.
+func hostileTexts() []string {
+	return []string{
+		"", " ", strings.Repeat("x", 1<<16), "\x00", "a\r\nX-Evil: 1\x1b[31m", "\u202eevil\u2066", "../../../../etc/passwd", "%s%d%n%!", "{{.}}$(id)`id`;|&",
+		"' OR 1=1 --", "-1", "18446744073709551616", "[::1]:99999", "00000000-0000-0000-0000-000000000000", "é\u0301\U0001F4A5", `"}],"`, "null", "::ffff:1.2.3.4%eth0", "0.0.0.0/0", "::/0",
+	}
+}
+
+// hostile are values for a field, as JSON; those that are no field's own are sent for a body's own fields only.
+func hostile(s *schema, own bool) []raw {
+	values := []raw{"null", "7", "-1", "1e400", "9223372036854775808", "{}", `[null]`, "\"\xff\xfe\xc3\x28\"", ""}
+	if !own {
+		return append(values, quote(hostileTexts()[2]), quote("a\x00\r\n"))
+	}
+	values = append(values,
+		"true", "1.5", "-9223372036854775809", "9007199254740993", "[]", `[[]]`, `[{}]`, `["", null, 7]`,
+		raw(strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)), raw(strings.Repeat(`{"a":`, 20_000)+"1"+strings.Repeat("}", 20_000)),
+		`"\ud800"`, "\"\x01\"", "nul", "'x'",
+	)
+	if s.Type == "array" || s.Type == "string" || s.Type == "" {
+		for _, text := range hostileTexts() {
+			quoted := quote(text)
+			values = append(values, quoted)
+			if s.Type == "array" {
+				values = append(values, "["+quoted+"]")
+			}
+		}
+	}
+	if s.Type == "array" {
+		values = append(values, raw("["+strings.Repeat("null,", 20_000)+"null]"))
+	}
+	return values
+}
+
+func quote(text string) raw {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return `""`
+	}
+	return raw(quoted)
+}
+
+// write is JSON of a value in which raw values stand as they are, valid or not.
+func write(value any) []byte {
+	var out bytes.Buffer
+	var visit func(any)
+	visit = func(value any) {
+		switch v := value.(type) {
+		case raw:
+			out.WriteString(string(v))
+		case object:
+			out.WriteByte('{')
+			for i, name := range slices.Sorted(maps.Keys(v)) {
+				if i > 0 {
+					out.WriteByte(',')
+				}
+				out.WriteString(string(quote(name)) + ":")
+				visit(v[name])
+			}
+			out.WriteByte('}')
+		case []any:
+			out.WriteByte('[')
+			for i, item := range v {
+				if i > 0 {
+					out.WriteByte(',')
+				}
+				visit(item)
+			}
+			out.WriteByte(']')
+		default:
+			text, err := json.Marshal(v)
+			if err != nil {
+				text = []byte("null")
+			}
+			out.Write(text)
+		}
+	}
+	visit(value)
+	return out.Bytes()
+}
+
+// bodyDepth is how deep in a body values are replaced.
+const bodyDepth = 3
+
+// mutants calls for each value that a body can have with one thing wrong in it, however deep it lies.
+func (d *openAPI) mutants(name string, s *schema, depth int, call func(where string, value any)) {
+	s = d.resolve(s)
+	for _, value := range hostile(s, depth >= bodyDepth-1) {
+		call(name, value)
+	}
+	if depth == 0 {
+		return
+	}
+	switch {
+	case s.Type == "array" && s.Items != nil:
+		d.mutants(name+"[0]", s.Items, depth-1, func(where string, value any) { call(where, []any{value}) })
+	case s.Type == "object":
+		whole, _ := d.fit("", s).(object)
+		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
+			without := maps.Clone(whole)
+			delete(without, field)
+			call(name+"."+field+" missing", without)
+			d.mutants(name+"."+field, s.Properties[field], depth-1, func(where string, value any) {
+				mutant := maps.Clone(whole)
+				mutant[field] = value
+				call(where, mutant)
+			})
+		}
+		unknown := maps.Clone(whole)
+		unknown["no_such_field"] = 1
+		call(name+" with an unknown field", unknown)
+	}
+}
+
+// requireHonest checks an answer to a request that is wrong, or may be: no failure of the server, and a refusal in the shape of
+// the API's errors that wrote nothing.
+func (s *served) requireHonest(what string, before uint64, recorder *httptest.ResponseRecorder) {
+	s.Helper()
+	require.Less(s, recorder.Code, 500, "%s: %.500s", what, recorder.Body)
+	if recorder.Code < 400 {
+		return
+	}
+	require.True(s, utf8.Valid(recorder.Body.Bytes()), what)
+	require.Less(s, recorder.Body.Len(), 8<<10, "%s: the refusal is no sentence: %.300s", what, recorder.Body)
+	var shape struct {
+		Code            any
+		Reason, Message string
+	}
+	require.NoError(s, json.Unmarshal(recorder.Body.Bytes(), &shape), "%s: %.300s", what, recorder.Body)
+	require.NotEmpty(s, shape.Reason+shape.Message, "%s: %s", what, recorder.Body)
+	require.NotNil(s, shape.Code, "%s: %s", what, recorder.Body)
+	require.NotContains(s, shape.Reason+shape.Message, "\n", what)
+	require.Equal(s, before, s.db.Revision(), "%s: it was refused (%.200s) and something was written", what, recorder.Body)
+}
+
+func TestNoValueOfAnyFieldOrParameterMakesTheServerFailOrLeavesSomethingHalfDone(t *testing.T) {
+	document := newServed(t).description()
+	paths := slices.Sorted(maps.Keys(document.Paths))
+	const shares = 6 // side by side, for most of the time goes by in waiting for the disk
+	for share := range shares {
+		t.Run(fmt.Sprintf("share %d of %d", share+1, shares), func(t *testing.T) {
+			t.Parallel()
+			a := &attack{served: newServed(t), document: document}
+			for i, path := range paths {
+				for method, operation := range document.Paths[path] {
+					if i%shares == share {
+						a.operation(strings.ToUpper(method), path, operation)
+					}
+				}
+			}
+			require.Greater(t, a.refused, 200)
+			t.Logf("%d requests, %d refused", a.sent, a.refused)
+		})
+	}
+}
+
+// attack sends operations what they can't take.
+type attack struct {
+	*served
+	document      *openAPI
+	sent, refused int
+}
+
+func (a *attack) ask(what, method, at string, header http.Header, body []byte) {
+	a.Helper()
+	before := a.db.Revision()
+	recorder := a.send(method, at, header, body)
+	a.requireHonest(what, before, recorder)
+	a.sent++
+	if recorder.Code >= 400 {
+		a.refused++
+	}
+}
+
+// operation replaces, one after the other, what an operation takes.
+func (a *attack) operation(method, path string, operation described) {
+	things, query := a.things(), url.Values{}
+	at := fill(path, things)
+	for _, parameter := range operation.Parameters {
+		if parameter.In == "query" && parameter.Required {
+			query.Set(parameter.Name, a.document.text(parameter.Name, parameter.Schema))
+		}
+	}
+	var body []byte
+	if operation.RequestBody != nil {
+		if content, ok := operation.RequestBody.Content["application/json"]; ok {
+			a.document.mutants(operation.OperationID, content.Schema, bodyDepth, func(where string, value any) {
+				a.ask(where, method, at+"?"+query.Encode(), nil, write(value))
+			})
+			body = write(a.document.fit("", content.Schema))
+		}
+	}
+	for _, parameter := range operation.Parameters {
+		what := operation.OperationID + ": " + parameter.Name
+		for _, text := range append(hostileTexts(), "\xff\xfe", strings.Repeat("a,", 5000)) {
+			switch {
+			case parameter.In == "path" && text != "":
+				wrong := maps.Clone(things)
+				wrong[parameter.Name] = text
+				a.ask(what, method, fill(path, wrong)+"?"+query.Encode(), nil, body)
+			case parameter.In == "query":
+				a.ask(what, method, at+"?"+with(query, parameter.Name, text), nil, body)
+			case parameter.In == "header":
+				a.ask(what, method, at+"?"+query.Encode(), http.Header{http.CanonicalHeaderKey(parameter.Name): {text}}, body)
+			}
+		}
+		if parameter.In == "query" {
+			missing := maps.Clone(query)
+			missing.Del(parameter.Name)
+			a.ask(what+" missing", method, at+"?"+missing.Encode(), nil, body)
+			a.ask(what+" twice", method, at+"?"+parameter.Name+"=a&"+parameter.Name+"=b", nil, body)
+			a.ask(what+" badly encoded", method, at+"?"+parameter.Name+"=%zz%", nil, body)
+		}
+	}
+}
+
+// text is a value of a parameter that its schema takes.
+func (d *openAPI) text(name string, s *schema) string {
+	text, ok := d.fit(name, s).(string)
+	if !ok {
+		return "1"
+	}
+	return text
+}
+
+func with(query url.Values, name, value string) string {
+	changed := maps.Clone(query)
+	changed[name] = []string{value}
+	return changed.Encode()
+}
+
+func fill(path string, things map[string]string) string {
+	for name, value := range things {
+		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
+	}
+	return path
+}
+
+func TestAFormOfLogsThatIsNoneIsRefused(t *testing.T) {
+	s := newServed(t)
+	things := s.things()
+	at := "/v2/clusters/" + things["cluster_id"] + "/logs?logs_type=controller"
+	form := func(name string, content []byte) ([]byte, http.Header) {
+		var body bytes.Buffer
+		writer := multipart.NewWriter(&body)
+		part, err := writer.CreateFormFile(name, "logs")
+		require.NoError(t, err)
+		_, err = part.Write(content)
+		require.NoError(t, err)
+		require.NoError(t, writer.Close())
+		return body.Bytes(), http.Header{"Content-Type": {writer.FormDataContentType()}}
+	}
+	good, header := form("upfile", []byte("logs"))
+	other, otherHeader := form("elsewhere", []byte("logs"))
+	large, largeHeader := form("upfile", make([]byte, 2<<20))
+	for name, wrong := range map[string]struct {
+		header http.Header
+		body   []byte
+		status int
+	}{
+		"no form":            {http.Header{"Content-Type": {"application/json"}}, []byte("{}"), 400},
+		"no boundary":        {http.Header{"Content-Type": {"multipart/form-data"}}, good, 400},
+		"another boundary":   {http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}, good, 400},
+		"cut off":            {header, good[:len(good)-30], 400},
+		"another file":       {otherHeader, other, 400},
+		"larger than limits": {largeHeader, large, 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := s.db.Revision()
+			recorder := s.send(http.MethodPost, at, wrong.header, wrong.body)
+			require.Equal(t, wrong.status, recorder.Code, recorder.Body)
+			s.requireHonest(name, before, recorder)
+		})
+	}
+	require.Equal(t, http.StatusNoContent, s.send(http.MethodPost, at, header, good).Code)
+}
