@@ -45,7 +45,10 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		fresh.API.StatusUpdatedAt = c.dateTime()
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
-		return c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.", fresh.API.Name)
+		return errors.Join(
+			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.", fresh.API.Name),
+			c.noteOperators(&fresh, nil),
+		)
 	})
 	if err != nil {
 		return nil, err
@@ -67,9 +70,6 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 		return nil, err
 	}
 	if err := checkProxies(swag.StringValue(params.HTTPProxy), swag.StringValue(params.HTTPSProxy)); err != nil {
-		return nil, err
-	}
-	if err := refuseOperators(params.OlmOperators); err != nil {
 		return nil, err
 	}
 	image, err := e.releaseImage(swag.StringValue(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
@@ -126,15 +126,10 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err := completeNetworks(&row.API); err != nil {
 		return nil, err
 	}
-	return row, checkFeatures(&row.API)
-}
-
-// refuseOperators says that operators can't be installed with a cluster yet, rather than leave them out silently.
-func refuseOperators(operators []*models.OperatorCreateParams) error {
-	if len(operators) == 0 {
-		return nil
+	if err := chooseOperators(&row.API, params.OlmOperators); err != nil {
+		return nil, err
 	}
-	return invalid("This appliance does not install operators with a cluster yet (%s was asked for); leave olm_operators out and add their manifests instead.", operators[0].Name)
+	return row, checkFeatures(&row.API)
 }
 
 // completeNetworks checks a cluster's networks and VIPs, stamps them with its id, and fills the older single fields of
@@ -336,12 +331,13 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
 			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.", row.API.Name, *row.API.Status)
 		}
+		operators := chosenOperators(&row.API, true)
 		if err := applyClusterUpdate(row, params); err != nil {
 			return err
 		}
 		c.saveCluster(row)
 		c.settleCluster(id)
-		return nil
+		return c.noteOperators(row, operators)
 	})
 	if err != nil {
 		return nil, err
@@ -352,9 +348,6 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams) error {
 	api := &row.API
 	if err := checkNames(params.Name, params.BaseDNSDomain); err != nil {
-		return err
-	}
-	if err := refuseOperators(params.OlmOperators); err != nil {
 		return err
 	}
 	if params.PullSecret != nil {
@@ -431,6 +424,9 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 		api.IngressVips = params.IngressVips
 	}
 	if err := completeNetworks(api); err != nil || validation.AddingHosts(api) {
+		return err
+	}
+	if err := updateOperators(api, params.OlmOperators); err != nil {
 		return err
 	}
 	return checkFeatures(api)

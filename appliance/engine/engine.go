@@ -14,8 +14,10 @@ import (
 	"sync"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -37,6 +39,7 @@ type Mirror interface {
 	RegistriesConf() []byte
 	ImageDigestSources() []mirror.ImageDigestSource
 	CABundle() []byte
+	Endpoints(name.Reference) []mirror.Endpoint
 	Hosts() []string // of the mirrors, without ports
 	Empty() bool
 }
@@ -72,6 +75,8 @@ type Options struct {
 	Requirements        func(version string) validation.Requirements // nil: the defaults
 	DisabledValidations []validation.ID                              // of hosts
 	Timeouts            Timeouts
+	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a cluster's own manifests; nil: none.
+	Catalogs func() []operator.Source
 }
 
 // Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.

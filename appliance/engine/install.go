@@ -174,7 +174,10 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 			PreparingForInstallationStagePercentage: 100, InstallingStagePercentage: 100, FinalizingStagePercentage: 100, TotalPercentage: 100,
 			FinalizingStage: row.API.Progress.FinalizingStage, FinalizingStageStartedAt: row.API.Progress.FinalizingStageStartedAt,
 		}
-		return c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo, "Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API))
+		return errors.Join(
+			c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo, "Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API)),
+			c.noteDegraded(row),
+		)
 	case clusterCancelled:
 		row.API.InstallCompletedAt = c.dateTime()
 	case clusterFailed:
@@ -457,7 +460,11 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			if !changed {
 				return nil
 			}
-			return c.clusterEvent(row, eventOperatorStatus, models.EventSeverityInfo, "Cluster %s: operator %s is %s.", row.API.Name, report.Name, report.Status)
+			severity, says := models.EventSeverityInfo, "."
+			if report.Status == models.OperatorStatusFailed {
+				severity, says = models.EventSeverityWarning, ": "+orText(report.StatusInfo, "the controller gave no reason.")
+			}
+			return c.clusterEvent(row, eventOperatorStatus, severity, "Cluster %s: operator %s is %s%s", row.API.Name, report.Name, report.Status, says)
 		}
 		return notFound("Cluster %s has no operator %q that is watched.", row.API.Name, report.Name)
 	})

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
@@ -45,7 +46,7 @@ func (s clusterSituation) completionFailed() bool {
 func (s clusterSituation) finishes() bool { return s.enoughUp && !s.pendingAction }
 
 func (s clusterSituation) complete() bool {
-	return s.cluster.Completion != nil && s.cluster.Completion.Success && s.allDone && s.cluster.IngressCA
+	return s.cluster.Completion != nil && s.cluster.Completion.Success && s.allDone && s.cluster.IngressCA && operatorsDone(&s.cluster.API)
 }
 
 // tolerated are the finalizing stages whose limit never ends an installation: what they wait for may come later.
@@ -149,6 +150,9 @@ func clusterInstallations() []row[clusterSituation] {
 		{on: onRefresh, from: in(clusterInstalling, clusterUserAction), when: clusterSituation.finishes, because: "enough hosts are installed", to: clusterFinalizing, info: tells("The cluster is up; waiting for it to finish.")},
 		{on: onRefresh, from: in(clusterUserAction), when: func(s clusterSituation) bool { return !s.pendingAction }, because: "no host waits for a person any more", to: clusterInstalling, info: tells(sentenceInstalling)},
 		{on: onRefresh, from: in(clusterFinalizing), when: clusterSituation.complete, because: "all hosts are done and the controller reported success", to: clusterInstalled, info: func(s clusterSituation) string {
+			if names := failedOperators(&s.cluster.API); len(names) > 0 {
+				return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") + "."
+			}
 			if s.hostFailed != "" {
 				return "The cluster is installed, without " + s.hostFailed
 			}

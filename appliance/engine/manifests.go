@@ -71,7 +71,11 @@ func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name := range plan.systemManifests() {
+	added, err := plan.systemManifests()
+	if err != nil {
+		return nil, err
+	}
+	for name := range added {
 		if folder, file := path.Split(name); plan.manifests[name] == nil {
 			manifests = append(manifests, Manifest{Folder: path.Clean(folder), Name: file}.shown(models.ManifestManifestSourceSystem))
 		}
@@ -100,7 +104,11 @@ func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.F
 	if planErr != nil {
 		return nil, info, planErr
 	}
-	if content, ok := plan.systemManifests()[m.path()]; ok {
+	added, err := plan.systemManifests()
+	if err != nil {
+		return nil, info, err
+	}
+	if content, ok := added[m.path()]; ok {
 		return held{bytes.NewReader(content)}, store.FileInfo{Size: int64(len(content)), Modified: row.API.UpdatedAt}, nil
 	}
 	return nil, info, notFound("Cluster %s has no manifest %s in the folder %s.", row.API.Name, m.Name, m.Folder)
@@ -137,6 +145,7 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 		if err := c.setUsage(row, usageCustomManifest, true); err != nil {
 			return err
 		}
+		c.noteCatalogs(row, m.path(), m.Content)
 		c.settleCluster(id)
 		return errors.Join(
 			installerFiles.Put(c.tx, id+"/"+manifestFolder+m.path(), staged, c.now),
@@ -206,6 +215,8 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 			return err
 		}
 	}
+	c.noteCatalogs(row, from.path(), nil)
+	c.noteCatalogs(row, to.path(), to.Content)
 	message := fmt.Sprintf("Cluster %s: the manifest %s was changed.", row.API.Name, to.path())
 	if from.path() != to.path() {
 		message = fmt.Sprintf("Cluster %s: the manifest %s is %s now.", row.API.Name, from.path(), to.path())
@@ -239,6 +250,7 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 		if err := installerFiles.Delete(c.tx, key); err != nil {
 			return err
 		}
+		c.noteCatalogs(row, m.path(), nil)
 		left := 0
 		if err := installerFiles.Keys(c.tx, id+"/"+manifestFolder, func(string) error { left++; return nil }); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/support"
 	"landfall/appliance/engine/validation"
 )
@@ -229,6 +230,11 @@ func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 	} {
 		if feature.used {
 			used = append(used, feature.id)
+		}
+	}
+	for _, name := range chosenOperators(cluster, true) {
+		if o, ok := operator.ByName(name); ok {
+			used = append(used, o.Feature)
 		}
 	}
 	return used

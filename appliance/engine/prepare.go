@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/ignition"
@@ -321,10 +322,11 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 func (p *plan) singleNode() bool { return p.row.API.ControlPlaneCount == 1 }
 
 func (p *plan) request(images *releaseRecord) (release.GenerateRequest, error) {
-	manifests := maps.Clone(p.manifests)
-	for name, content := range p.systemManifests() {
-		manifests[name] = content
+	manifests, err := p.systemManifests()
+	if err != nil {
+		return release.GenerateRequest{}, err
 	}
+	maps.Copy(manifests, p.manifests) // what people wrote goes over the appliance's own of the same name
 	config, err := p.overriddenInstallConfig()
 	return release.GenerateRequest{
 		ReleaseImage: images.Image, InstallConfig: config, Manifests: manifests, SingleNode: p.singleNode(),
@@ -336,6 +338,13 @@ func (p *plan) request(images *releaseRecord) (release.GenerateRequest, error) {
 // host.
 func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string][]byte, error) {
 	files := maps.Clone(generated.Files)
+	operators, err := p.operatorManifests()
+	if err != nil {
+		return nil, err
+	}
+	if operators.Controller != nil {
+		files[operator.ControllerFile] = operators.Controller
+	}
 	if bootstrap, ok := files[fileBootstrap]; ok {
 		edited, err := ignition.EditBootstrap(bootstrap, ignition.BootstrapEdits{SingleNode: p.singleNode(), Hosts: p.bareMetalHosts()})
 		if err != nil {
@@ -380,10 +389,17 @@ func hostIgnition(host *inventory.Host) string {
 }
 
 // systemManifests are the manifests that every installation gets from the appliance.
-func (p *plan) systemManifests() map[string][]byte {
+func (p *plan) systemManifests() (map[string][]byte, error) {
 	manifests := make(map[string][]byte)
 	for name, content := range p.timeManifests() {
 		manifests[filepath.Join("openshift", name)] = content
 	}
-	return manifests
+	operators, err := p.operatorManifests()
+	if err != nil {
+		return nil, err
+	}
+	for name, content := range operators.Install {
+		manifests[filepath.Join("openshift", name)] = content
+	}
+	return manifests, nil
 }

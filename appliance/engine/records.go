@@ -45,6 +45,7 @@ type clusterRecord struct {
 	UISettings   string         `json:"ui_settings,omitempty"`
 	APILease     string         `json:"api_lease,omitempty"` // of the address that a DHCP server gave, as dhclient keeps it
 	IngressLease string         `json:"ingress_lease,omitempty"`
+	Catalogs     []catalogNote  `json:"catalogs,omitempty"` // where its manifests say that operators come from
 }
 
 // releaseRecord names what a cluster's release payload holds that hosts are told of.

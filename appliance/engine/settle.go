@@ -91,6 +91,10 @@ func (c *change) derive(w *roster) error {
 			c.saveHost(h)
 		}
 	}
+	if schedulable := validation.MastersSchedulable(api, w.hosts); swag.BoolValue(api.SchedulableMastersForcedTrue) != schedulable {
+		api.SchedulableMastersForcedTrue = &schedulable
+		c.saveCluster(w.row)
+	}
 	w.groups, w.collisions = network.MajorityGroups(w.hosts, validation.SmallestGroup(api, w.hosts)), network.Collisions(w.hosts)
 	groups, err := w.groups.JSON()
 	if err != nil {
@@ -378,6 +382,7 @@ func (c *change) validateCluster(w *roster) error {
 	row := w.row
 	w.report = validation.Cluster(validation.ClusterInput{
 		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
+		MissingCatalogs: c.e.missingCatalogs(row),
 	})
 	before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), w.report.JSON())
 	if err != nil || !changed {

@@ -441,7 +441,7 @@ func (c *controller) postInstall(ctx context.Context) error {
 	if err := c.enter(ctx, models.FinalizingStageWaitingForClusterOperators); err != nil {
 		return err
 	}
-	builtin, added, err := c.operators(ctx)
+	builtin, olm, err := c.operators(ctx)
 	if err != nil {
 		return err
 	}
@@ -458,30 +458,10 @@ func (c *controller) postInstall(ctx context.Context) error {
 	if err := c.forever(ctx, func() error { return c.api.ingressCertificate(ctx, c.id, certificate) }); err != nil {
 		return err
 	}
-	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization); err != nil {
-		return err
-	}
-	if err := c.bringUpAdded(ctx, added); err != nil {
+	if err := c.bringUpOLM(ctx, olm); err != nil {
 		return err
 	}
 	return c.enter(ctx, models.FinalizingStageDone)
-}
-
-// bringUpAdded brings up the operators that OLM adds, if there are any.
-func (c *controller) bringUpAdded(ctx context.Context, added []string) error {
-	if len(added) == 0 {
-		return nil
-	}
-	if err := c.enter(ctx, models.FinalizingStageApplyingOlmManifests); err != nil {
-		return err
-	}
-	if err := c.forever(ctx, func() error { return c.api.clusterFile(ctx, c.id, "custom_manifests.json", &bytes.Buffer{}) }); err != nil {
-		return err
-	}
-	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsv); err != nil {
-		return err
-	}
-	return c.bringUp(ctx, added)
 }
 
 // forever repeats what the controller repeats without end.
@@ -537,7 +517,7 @@ func (c *controller) checkKubeconfig(ctx context.Context) error {
 }
 
 // operators lists the operators that are to be brought up: those of every cluster, and those that OLM adds.
-func (c *controller) operators(ctx context.Context) (builtin, added []string, err error) {
+func (c *controller) operators(ctx context.Context) (builtin, olm []string, err error) {
 	var monitored models.MonitoredOperatorsList
 	err = c.forever(ctx, func() (err error) {
 		monitored, err = c.api.operators(ctx, c.id)
@@ -545,14 +525,14 @@ func (c *controller) operators(ctx context.Context) (builtin, added []string, er
 	})
 	for _, operator := range monitored {
 		switch {
-		case operator.Status == models.OperatorStatusAvailable:
+		case operator.Status == models.OperatorStatusAvailable, operator.Status == models.OperatorStatusFailed:
 		case operator.OperatorType == models.OperatorTypeOlm:
-			added = append(added, operator.Name)
+			olm = append(olm, operator.Name)
 		case operator.Name == consoleOperator || operator.Name == clusterVersion:
 			builtin = append(builtin, operator.Name)
 		}
 	}
-	return builtin, added, err
+	return builtin, olm, err
 }
 
 // bringUp reports operators as progressing, a few times, and then as available.

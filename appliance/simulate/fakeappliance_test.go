@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -220,7 +221,11 @@ func (a *appliance) routes(mux *http.ServeMux) {
 		a.sendFile(w, `{"ignition":{"version":"3.2.0"}}`)
 	})
 	handle("GET /clusters/{cluster}/downloads/files", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
-		assert.Contains(a.t, []string{"bootstrap.ign", "custom_manifests.json"}, r.URL.Query().Get("file_name"))
+		if r.URL.Query().Get("file_name") == "custom_manifests.json" {
+			a.sendFile(w, a.customResources())
+			return
+		}
+		assert.Equal(a.t, "bootstrap.ign", r.URL.Query().Get("file_name"))
 		a.sendFile(w, `{"ignition":{"version":"3.2.0"}}`)
 	})
 	handle("GET /clusters/{cluster}/downloads/credentials", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
@@ -283,6 +288,16 @@ func (a *appliance) controllerRoutes(handle func(string, func(http.ResponseWrite
 		}
 		a.answer(w, http.StatusAccepted, a.describe(false))
 	})
+}
+
+// customResources is a resource for each operator that OLM installs.
+func (a *appliance) customResources() string {
+	var entries []string
+	for _, operator := range a.olm {
+		text := base64.StdEncoding.EncodeToString([]byte("{apiVersion: v1, kind: Thing, metadata: {name: a}}"))
+		entries = append(entries, fmt.Sprintf(`{"Name":%q,"Content":%q}`, operator, text))
+	}
+	return "[" + strings.Join(entries, ",") + "]"
 }
 
 func (a *appliance) sendFile(w http.ResponseWriter, text string) {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,6 +51,10 @@ const (
 	// FailAt ends the host's installation at Stage: the installer reports the failure for a stage before the reboot;
 	// a node that never reaches a later stage reports nothing, as a real one.
 	FailAt FaultKind = "fail-at"
+	// OperatorFails makes an operator that is installed with the cluster, Operator, fail for good.
+	OperatorFails FaultKind = "operator-fails"
+	// OperatorStuck makes such an operator never get ready, until the appliance says that its time is over.
+	OperatorStuck FaultKind = "operator-stuck"
 )
 
 // Fault is one fault of one host, or of all.
@@ -63,6 +68,8 @@ type Fault struct {
 	Percent float64
 	// Stage belongs to FailAt.
 	Stage models.HostStage
+	// Operator belongs to OperatorFails and OperatorStuck, which are of the cluster and not of a host.
+	Operator string
 }
 
 // Faults is what goes wrong in a crew. The zero value is a crew without faults.
@@ -81,8 +88,9 @@ func faultSyntaxes() map[FaultKind]faultSyntax {
 		SlowDisk: plain, SmallDisk: plain, LowMemory: plain, SlowCPU: plain, DuplicateHostname: plain, NoDNS: plain, NoNTP: plain,
 		Isolated: plain, NoImage: plain, LostMedia: plain, RegisterTwice: plain, WrongBootOrder: plain,
 		ClockSkew: duration, LostLink: duration, HighLatency: duration,
-		PacketLoss: {argument: "PERCENT", read: readFaultPercent},
-		FailAt:     {argument: "STAGE", read: readFaultStage},
+		PacketLoss:    {argument: "PERCENT", read: readFaultPercent},
+		FailAt:        {argument: "STAGE", read: readFaultStage},
+		OperatorFails: {argument: "NAME", read: readFaultOperator}, OperatorStuck: {argument: "NAME", read: readFaultOperator},
 	}
 }
 
@@ -167,6 +175,8 @@ func (f Fault) String() string {
 		text += "=" + strconv.FormatFloat(f.Percent, 'f', -1, 64)
 	case FailAt:
 		text += "=" + string(f.Stage)
+	case OperatorFails, OperatorStuck:
+		text += "=" + f.Operator
 	}
 	if f.Host > 0 {
 		text = fmt.Sprintf("host=%d:%s", f.Host, text)
@@ -210,6 +220,22 @@ func readFaultPercent(fault *Fault, argument string) error {
 	}
 	fault.Percent = percent
 	return nil
+}
+
+func readFaultOperator(fault *Fault, argument string) error {
+	if argument == "" || strings.ContainsAny(argument, " /") {
+		return fmt.Errorf("%q is no name of an operator such as cnv", argument)
+	}
+	if fault.Host != 0 {
+		return errors.New("an operator is the cluster's and not a host's; leave out host=N")
+	}
+	fault.Operator = argument
+	return nil
+}
+
+// ofOperator tells whether an operator has a fault of the kind.
+func (f Faults) ofOperator(kind FaultKind, name string) bool {
+	return slices.ContainsFunc(f, func(fault Fault) bool { return fault.Kind == kind && fault.Operator == name })
 }
 
 // faultStages are the stages at which an installation can be made to fail, in the order in which hosts pass them.

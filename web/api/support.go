@@ -13,11 +13,11 @@ import (
 
 // lacking are the features of OpenShift that this appliance can't install yet, whatever OpenShift's support for them is.
 func lacking() []models.FeatureSupportLevelID {
-	return append(support.OperatorFeatures(),
+	return []models.FeatureSupportLevelID{
 		models.FeatureSupportLevelIDVIPAUTOALLOC, models.FeatureSupportLevelIDNUTANIXINTEGRATION, models.FeatureSupportLevelIDVSPHEREINTEGRATION,
 		models.FeatureSupportLevelIDEXTERNALPLATFORM, models.FeatureSupportLevelIDEXTERNALPLATFORMOCI, models.FeatureSupportLevelIDTNA, "TNF",
 		models.FeatureSupportLevelIDUSERMANAGEDLOADBALANCER,
-	)
+	}
 }
 
 // supportQuery reads what a support level is asked for.
@@ -120,14 +120,7 @@ func (s *Service) supportedPlatforms(c echo.Context) error {
 
 // supportedOperators names the operators that clusters can be installed with here.
 func (s *Service) supportedOperators(c echo.Context) error {
-	names := []string{}
-	here := lacking()
-	for _, f := range support.Features(support.Query{Version: "4.99", Architecture: "x86_64"}, here) {
-		if f.Operator != "" && !slices.Contains(here, f.ID) {
-			names = append(names, f.Operator)
-		}
-	}
-	return c.JSON(http.StatusOK, names)
+	return c.JSON(http.StatusOK, support.Operators())
 }
 
 // operatorProperties answers what can be set of an operator: nothing of any.

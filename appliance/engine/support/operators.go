@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/operator"
 )
 
 // operators are the optional operators that a cluster can be installed with, as features.
@@ -66,27 +68,19 @@ func Operators() []string {
 	return names
 }
 
-// OperatorFeatures lists the features that are operators.
-func OperatorFeatures() []models.FeatureSupportLevelID {
-	var found []models.FeatureSupportLevelID
-	for _, operator := range operators() {
-		found = append(found, operator.id)
-	}
-	return found
-}
-
 // Bundle is a set of operators that are chosen together.
-type Bundle struct {
-	models.Bundle
-	Optional []string `json:"optional_operators"` // may be chosen with them; newer than the model of the API
-}
+type Bundle = operator.Bundle
 
 // Bundles returns the bundles, with the operators that they have for clusters that use the given features. With a query only
 // those are returned all of whose operators the query has, but for the lacking ones.
 func Bundles(q *Query, using, lacking []models.FeatureSupportLevelID) []Bundle {
 	found := []Bundle{}
 	for _, bundle := range bundles(using) {
-		if q == nil && !hasAny(bundle, lacking) || q != nil && fits(bundle, *q, using, lacking) {
+		switch {
+		case q == nil && !hasAny(bundle, lacking):
+			found = append(found, bundle)
+		case q != nil && fits(bundle.Operators, *q, using, lacking):
+			bundle.Optional = slices.DeleteFunc(bundle.Optional, func(name string) bool { return !fits([]string{name}, *q, using, lacking) })
 			found = append(found, bundle)
 		}
 	}
@@ -103,20 +97,8 @@ func BundleByID(id string, using []models.FeatureSupportLevelID) (Bundle, bool) 
 	return all[at], true
 }
 
-// bundles are the Assisted Installer's, in other words.
 func bundles(using []models.FeatureSupportLevelID) []Bundle {
-	virtualization := []string{
-		"cluster-observability", "cnv", "fence-agents-remediation", "kube-descheduler", "loki", "metallb", "mtv", "nmstate",
-		"node-healthcheck", "node-maintenance", "numaresources", "oadp", "openshift-logging",
-	}
-	intelligence := []string{"authorino", "odf", "openshift-ai", "pipelines", "serverless", "servicemesh"}
-	if slices.Contains(using, singleNode) {
-		intelligence = []string{"lvm", "openshift-ai"}
-	}
-	return []Bundle{
-		{models.Bundle{ID: "virtualization", Title: "Virtualization", Description: "Virtual machines beside containers, on one platform.", Operators: virtualization}, []string{}},
-		{models.Bundle{ID: "openshift-ai", Title: "OpenShift AI", Description: "Models and applications of machine learning: trained, served and watched, on GPUs.", Operators: intelligence}, []string{"amd-gpu", "nvidia-gpu"}},
-	}
+	return operator.Bundles(slices.Contains(using, singleNode))
 }
 
 func hasAny(b Bundle, lacking []models.FeatureSupportLevelID) bool {
@@ -125,9 +107,10 @@ func hasAny(b Bundle, lacking []models.FeatureSupportLevelID) bool {
 	})
 }
 
-func fits(b Bundle, q Query, using, lacking []models.FeatureSupportLevelID) bool {
+// fits tells whether all of the operators can be had in a cluster that a query describes and that uses features.
+func fits(names []string, q Query, using, lacking []models.FeatureSupportLevelID) bool {
 	for _, f := range Features(q, lacking) {
-		if !slices.Contains(b.Operators, f.Operator) || f.Operator == "" {
+		if f.Operator == "" || !slices.Contains(names, f.Operator) {
 			continue
 		}
 		if !available(f.Level) || slices.ContainsFunc(f.Incompatibilities, func(id models.FeatureSupportLevelID) bool { return slices.Contains(using, id) }) {

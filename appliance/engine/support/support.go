@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/operator"
 )
 
 // Query is what a support level is asked for.
@@ -104,15 +106,25 @@ func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 			continue
 		}
 		if level, reason := f.level(q); level == models.SupportLevelUnavailable {
-			return fmt.Errorf("the feature %s is not available with OpenShift %s on %s, platform %s%s", f.id, q.Version, q.Architecture, q.Platform, because(reason))
+			return fmt.Errorf("the feature %s is not available with OpenShift %s on %s, platform %s%s", name(f.id), q.Version, q.Architecture, q.Platform, because(reason))
 		}
 		for _, other := range f.conflicts(open) {
 			if slices.Contains(used, other) {
-				return fmt.Errorf("the features %s and %s can't be used together with OpenShift %s", f.id, other, q.Version)
+				return fmt.Errorf("the features %s and %s can't be used together with OpenShift %s", name(f.id), name(other), q.Version)
 			}
 		}
 	}
 	return nil
+}
+
+// name is what people call a feature, as far as it is an operator.
+func name(id models.FeatureSupportLevelID) string {
+	for _, o := range operator.All() {
+		if o.Feature == id {
+			return o.Title
+		}
+	}
+	return string(id)
 }
 
 // because says which part of a query a feature is not available for.

@@ -22,23 +22,26 @@ type ClusterInput struct {
 	PullSecretSet bool
 	// CustomManifests tells whether a person has added manifests to the cluster.
 	CustomManifests bool
+	// MissingCatalogs are the catalogs of operators that the site's mirror does not lead to, each with a sentence that says what
+	// is missing.
+	MissingCatalogs map[string]string
 }
 
 // Cluster makes all checks of a cluster. Every check of the API is in the report, also those that do not apply; these pass
 // and say so.
 func Cluster(in ClusterInput) *Report {
 	report := &Report{
-		results:    make([]Result, 0, len(clusterChecks)+len(operatorTable)+1),
-		categories: make([]string, 0, len(clusterChecks)+len(operatorTable)+1),
+		results:    make([]Result, 0, len(clusterChecks)+len(operatorTable())+1),
+		categories: make([]string, 0, len(clusterChecks)+len(operatorTable())+1),
 	}
 	for _, check := range clusterChecks {
 		status, message := check.run(in)
 		report.add(check.category, check.id, status, message)
 	}
-	for _, op := range operatorTable {
+	for _, op := range operatorTable() {
 		status, message := op.onCluster(in)
-		report.add(Operators, OperatorID(op.name), status, message)
-		if op.name == openShiftAI {
+		report.add(Operators, op.id, status, message)
+		if op.Name == openShiftAI {
 			status, message = aiGPUs(in)
 			report.add(Operators, OperatorID(openShiftAI+"-gpu"), status, message)
 		}

@@ -148,23 +148,39 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 			n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
 			n.hosts[0].Record.FencingCredentials, n.hosts[1].Record.FencingCredentials = "{}", "{}"
 		}},
-		{"storage on too few hosts", OperatorID("odf"), Failure, Insufficient, "three hosts", func(n *threeNodes, _ *ClusterInput) {
+		{"storage on too few hosts", OperatorID("odf"), Failure, Insufficient, "3 hosts", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
 		}},
-		{"older storage on too few hosts", OperatorID("ocs"), Failure, Insufficient, "three hosts", func(n *threeNodes, _ *ClusterInput) {
+		{"older storage on too few hosts", OperatorID("ocs"), Failure, Insufficient, "3 hosts", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "ocs"}}
 		}},
 		{"NVIDIA without its GPU", OperatorID("nvidia-gpu"), Failure, Insufficient, "NVIDIA", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
-			n.hosts[0].Inventory.Gpus = []*models.Gpu{{VendorID: pciAMD}}
+			n.hosts[0].Inventory.Gpus = []*models.Gpu{{VendorID: "1002"}}
 		}},
 		{"AMD without its GPU", OperatorID("amd-gpu"), Failure, Insufficient, "AMD", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
 		}},
-		{"AI without GPU", OperatorID("openshift-ai-gpu"), Failure, Insufficient, "GPU", func(n *threeNodes, _ *ClusterInput) {
+		{"a GPU where no workloads run", OperatorID("nvidia-gpu"), Failure, Insufficient, "runs workloads", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
+			n.cluster.SchedulableMasters, n.cluster.SchedulableMastersForcedTrue = nil, nil
+			n.hosts[0].Record.Role, n.hosts[0].Inventory.Gpus = models.HostRoleMaster, []*models.Gpu{{VendorID: "10de"}}
+		}},
+		{"AI without GPU", OperatorID("openshift-ai-gpu"), Success, Insufficient, "without", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
 		}},
-		{"AI without workers", OperatorID("openshift-ai"), Failure, Insufficient, "two workers", func(n *threeNodes, _ *ClusterInput) {
+		{"storage on one worker", OperatorID("odf"), Failure, Insufficient, "3 workers or none", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
+			n.hosts[0].Record.Role = models.HostRoleWorker
+		}},
+		{"an operator whose catalog nobody has", OperatorID("metallb"), Failure, Insufficient, "no rule leads there", func(n *threeNodes, in *ClusterInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "metallb"}}
+			in.MissingCatalogs = map[string]string{"redhat-operators": "no rule leads there."}
+		}},
+		{"an operator that the version does not have", OperatorID("loki"), Failure, Insufficient, "4.17", func(n *threeNodes, _ *ClusterInput) {
+			n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "loki"}}, "4.16.2"
+		}},
+		{"AI without workers", OperatorID("openshift-ai"), Failure, Insufficient, "2 workers", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
 		}},
 		{"local volumes on an old version", OperatorID("lvm"), Failure, Insufficient, "4.15", func(n *threeNodes, _ *ClusterInput) {
@@ -178,8 +194,8 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 	for _, check := range clusterChecks {
 		require.True(t, failing[check.id], "no case lets %s fail", check.id)
 	}
-	for _, op := range operatorTable {
-		require.True(t, op.cluster == nil || failing[OperatorID(op.name)], "no case lets the check of %s fail", op.name)
+	for _, op := range operatorTable() {
+		require.True(t, op.cluster == nil || failing[op.id], "no case lets %s fail", op.id)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

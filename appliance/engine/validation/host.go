@@ -39,8 +39,8 @@ type HostInput struct {
 // say so. Host and its parts must not be nil where HostInput does not allow it.
 func Host(in HostInput) *Report {
 	report := &Report{
-		results:    make([]Result, 0, len(hostChecks)+len(operatorTable)),
-		categories: make([]string, 0, len(hostChecks)+len(operatorTable)),
+		results:    make([]Result, 0, len(hostChecks)+len(operatorTable())),
+		categories: make([]string, 0, len(hostChecks)+len(operatorTable())),
 	}
 	c := &hostContext{HostInput: in}
 	c.needs = in.Requirements.ForHost(in.Host, in.Cluster)
@@ -52,13 +52,13 @@ func Host(in HostInput) *Report {
 		status, message := check.run(c)
 		report.add(check.category, check.id, status, message)
 	}
-	for _, op := range operatorTable {
-		if slices.Contains(in.Disabled, OperatorID(op.name)) {
-			report.add(Operators, OperatorID(op.name), Disabled, switchedOff)
+	for _, op := range operatorTable() {
+		if slices.Contains(in.Disabled, op.id) {
+			report.add(Operators, op.id, Disabled, switchedOff)
 			continue
 		}
-		status, message := op.onHost(in.Host, in.Cluster)
-		report.add(Operators, OperatorID(op.name), status, message)
+		status, message := op.onHost(in.Requirements, in.Host, in.Cluster)
+		report.add(Operators, op.id, status, message)
 	}
 	if in.Cluster == nil {
 		report.stages = unboundStages[:]
@@ -73,7 +73,7 @@ func Host(in HostInput) *Report {
 // installation can't do without.
 func CheckDisabled(ids []ID) error {
 	for _, id := range ids {
-		operators := slices.ContainsFunc(operatorTable[:], func(op operator) bool { return OperatorID(op.name) == id })
+		operators := slices.ContainsFunc(operatorTable(), func(op operatorCheck) bool { return op.id == id })
 		switch {
 		case slices.Contains(NeverIgnoredForHosts(), id):
 			return fmt.Errorf("the host validation %q can't be switched off; no installation goes without it", id)
@@ -163,8 +163,8 @@ func hostSufficient() []ID {
 			ids = append(ids, check.id)
 		}
 	}
-	for _, op := range operatorTable {
-		ids = append(ids, OperatorID(op.name))
+	for _, op := range operatorTable() {
+		ids = append(ids, op.id)
 	}
 	return ids
 }

@@ -243,12 +243,12 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:4]
 		}},
 		{"older storage without a disk", OperatorID("ocs"), Failure, Insufficient, "HDD or SSD", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators, n.cluster.SchedulableMasters = []*models.MonitoredOperator{{Name: "ocs"}}, ptr(true)
+			n.cluster.MonitoredOperators, n.cluster.SchedulableMastersForcedTrue = []*models.MonitoredOperator{{Name: "ocs"}}, ptr(true)
 			inv(n).CPU.Count, inv(n).Memory.PhysicalBytes = 64, 256<<30
 		}},
 		{"an AMD accelerator with secure boot", OperatorID("amd-gpu"), Failure, Insufficient, "secure boot", func(n *threeNodes, _ *HostInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
-			inv(n).Gpus, inv(n).Boot = []*models.Gpu{{VendorID: pciAMD}}, &models.Boot{SecureBootState: models.SecureBootStateEnabled}
+			inv(n).Gpus, inv(n).Boot = []*models.Gpu{{VendorID: "1002"}}, &models.Boot{SecureBootState: models.SecureBootStateEnabled}
 		}},
 		{"the applications' names are not resolved yet", AppsDomainNameResolvedCorrectly, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
 			n.userManaged()
@@ -284,13 +284,30 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "cnv"}}
 			inv(n).CPU.Flags = nil
 		}},
-		{"an operator that needs more cores", HasCPUCoresForRole, Failure, Insufficient, "needs 12", func(n *threeNodes, _ *HostInput) {
+		{"an operator that needs more cores", HasCPUCoresForRole, Failure, Insufficient, "needs 16", func(n *threeNodes, _ *HostInput) {
 			n.singleNode()
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "mce"}}
 		}},
+		{"kernel modules with secure boot", OperatorID("kmm"), Failure, Insufficient, "secure boot", func(n *threeNodes, _ *HostInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "kmm"}}
+			inv(n).Boot = &models.Boot{SecureBootState: models.SecureBootStateEnabled}
+		}},
+		{"an operator that is larger than the host", OperatorID("mce"), Failure, Insufficient, "MiB", func(n *threeNodes, _ *HostInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "mce"}}
+			inv(n).Memory.UsableBytes = 8 << 30
+		}},
+		{"storage whose disk is too small for the engine's volumes", OperatorID("lvm"), Failure, Insufficient, "at least 50 GB", func(n *threeNodes, _ *HostInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}, {Name: "mce"}}
+			n.hosts[0].Record.Role = models.HostRoleWorker
+			inv(n).Disks = append(inv(n).Disks, &models.Disk{ID: "small", DriveType: models.DriveTypeSSD, SizeBytes: 40e9})
+		}},
+		{"operators are not asked of hosts that join", OperatorID("cnv"), Success, Insufficient, "joins", func(n *threeNodes, _ *HostInput) {
+			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "cnv"}}
+			n.hosts[0].Record.Kind, inv(n).CPU.Flags = ptr(models.HostKindAddToExistingClusterHost), nil
+		}},
 		{"a GPU with secure boot", OperatorID("nvidia-gpu"), Failure, Insufficient, "secure boot", func(n *threeNodes, _ *HostInput) {
 			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
-			inv(n).Gpus = []*models.Gpu{{VendorID: pciNVIDIA}}
+			inv(n).Gpus = []*models.Gpu{{VendorID: "10de"}}
 			inv(n).Boot = &models.Boot{SecureBootState: models.SecureBootStateEnabled}
 		}},
 		{"local volumes without a second disk", OperatorID("lvm"), Failure, Insufficient, "add a disk", func(n *threeNodes, _ *HostInput) {
@@ -307,8 +324,8 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			require.True(t, failing[check.id], "no case lets %s fail", check.id)
 		}
 	}
-	for _, op := range operatorTable {
-		require.True(t, op.host == nil || failing[OperatorID(op.name)], "no case lets the check of %s fail", op.name)
+	for _, op := range operatorTable() {
+		require.True(t, op.host == nil || failing[op.id], "no case lets %s fail", op.id)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -331,9 +348,9 @@ func TestChecksWaitForWhatIsNotReportedYet(t *testing.T) {
 	encrypted := &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
 	var operators []*models.MonitoredOperator
 	var waitInventory []string
-	for _, op := range operatorTable {
-		operators = append(operators, &models.MonitoredOperator{Name: op.name})
-		waitInventory = append(waitInventory, string(OperatorID(op.name)))
+	for _, op := range operatorTable() {
+		operators = append(operators, &models.MonitoredOperator{Name: op.names[0]})
+		waitInventory = append(waitInventory, string(op.id))
 	}
 	waitInventory = append(waitInventory, strings.Fields(`inventory-not-partially-truncated inventory-not-fully-truncated has-min-cpu-cores has-min-memory
 		has-min-valid-disks has-cpu-cores-for-role has-memory-for-role hostname-unique hostname-valid compatible-with-cluster-platform

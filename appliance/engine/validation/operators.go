@@ -3,22 +3,25 @@ package validation
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/operator"
 )
 
-// operator is an optional operator that the API has checks for.
-type operator struct {
-	name string
-	// aliases are other names under which the operator is chosen.
-	aliases []string
-	// extra is what a host needs for it on top of OpenShift's own minimums; nil for nothing.
-	extra func(*inventory.Host, *models.Cluster) models.ClusterHostRequirementsDetails
-	// host and cluster are its own checks; nil when it has none.
-	host    func(*inventory.Host, *models.Cluster) (Status, string)
-	cluster func(ClusterInput) (Status, string)
+// operatorCheck is an optional operator as the API has checks for it.
+type operatorCheck struct {
+	*operator.Operator
+	id ID
+	// names are those under which a cluster may have chosen it.
+	names  []string
+	absent string // what is said of clusters that have not
+	// host and cluster are checks beyond what its requirements say; nil when it has none.
+	host    func(operator.Requirements, *inventory.Host, *models.Cluster) (Status, string)
+	cluster func(operator.Requirements, ClusterInput) (Status, string)
 }
 
 // openShiftAI has a check of its own for accelerators.
@@ -27,57 +30,56 @@ const openShiftAI = "openshift-ai"
 // OperatorID is the id of an operator's check.
 func OperatorID(name string) ID { return ID(name + "-requirements-satisfied") }
 
-// operatorTable is in the order in which the checks are shown.
-var operatorTable = [...]operator{
-	{name: "lso"},
-	{name: "ocs", extra: odfNeeds, host: odfHost, cluster: odfCluster},
-	{name: "odf", extra: odfNeeds, host: odfHost, cluster: odfCluster},
-	{name: "lvm", extra: lvmNeeds, host: lvmHost, cluster: lvmCluster},
-	{name: "mce", extra: mceNeeds},
-	{name: "mtv", extra: smallNeeds},
-	{name: "osc", extra: smallNeeds},
-	{name: "cnv", extra: cnvNeeds, host: cnvHost},
-	{name: "node-feature-discovery"},
-	{name: "nvidia-gpu", host: secureBootOff, cluster: nvidiaGPUs},
-	{name: "pipelines"},
-	{name: "servicemesh"},
-	{name: "serverless"},
-	{name: openShiftAI, extra: aiNeeds, cluster: aiWorkers},
-	{name: "authorino"},
-	{name: "nmstate"},
-	{name: "amd-gpu", host: secureBootOff, cluster: amdGPUs},
-	{name: "kmm"},
-	{name: "node-healthcheck"},
-	{name: "self-node-remediation"},
-	{name: "fence-agents-remediation"},
-	{name: "node-maintenance"},
-	{name: "kube-descheduler"},
-	{name: "cluster-observability"},
-	{name: "numa-resources", aliases: []string{"numaresources"}},
-	{name: "oadp"},
-	{name: "metallb"},
-	{name: "loki"},
-	{name: "openshift-logging"},
-}
+// operatorTable has every operator in the order in which their checks are shown. Clusters of old may have ODF under its
+// former name ocs, for which the API has checks of their own.
+var operatorTable = sync.OnceValue(func() []operatorCheck {
+	var table []operatorCheck
+	for i := range operator.All() {
+		o := &operator.All()[i]
+		check := operatorCheck{Operator: o, id: OperatorID(o.Validation), names: []string{o.Name, o.Validation}}
+		switch o.Name {
+		case "odf":
+			check.host, check.cluster = odfHost, odfCluster
+			former := check
+			former.id, former.names, former.absent = OperatorID("ocs"), []string{"ocs"}, "ocs is not enabled."
+			table = append(table, former)
+		case "lvm":
+			check.host = lvmHost
+		case "cnv":
+			check.host = cnvHost
+		case "kmm":
+			check.host = modulesHost
+		case "nvidia-gpu", "amd-gpu":
+			check.host, check.cluster = gpuHost, gpuCluster
+		case openShiftAI:
+			check.cluster = aiCluster
+		}
+		check.absent = o.Name + " is not enabled."
+		table = append(table, check)
+	}
+	return table
+})
 
-func (o operator) enabled(c *models.Cluster) bool {
+func (o operatorCheck) enabled(c *models.Cluster) bool {
 	if c == nil {
 		return false
 	}
 	for _, m := range c.MonitoredOperators {
-		if m != nil && (m.Name == o.name || slices.Contains(o.aliases, m.Name)) {
+		if m != nil && slices.Contains(o.names, m.Name) {
 			return true
 		}
 	}
 	return false
 }
 
-func enabledOperators(c *models.Cluster) []operator {
-	var list []operator
-	if c == nil || len(c.MonitoredOperators) == 0 {
+func enabledOperators(c *models.Cluster) []operatorCheck {
+	if c == nil || !slices.ContainsFunc(c.MonitoredOperators, func(m *models.MonitoredOperator) bool {
+		return m != nil && m.OperatorType != models.OperatorTypeBuiltin
+	}) {
 		return nil
 	}
-	for _, op := range operatorTable {
+	var list []operatorCheck
+	for _, op := range operatorTable() {
 		if op.enabled(c) {
 			list = append(list, op)
 		}
@@ -85,31 +87,86 @@ func enabledOperators(c *models.Cluster) []operator {
 	return list
 }
 
+const joinsInstalled = "The host joins a cluster that is installed already, which its operators are not asked of."
+
 // onHost is the check of an operator on one host.
-func (o operator) onHost(h *inventory.Host, c *models.Cluster) (Status, string) {
+func (o operatorCheck) onHost(r Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
 	switch {
 	case !o.enabled(c):
-		return Success, o.name + " is not enabled."
+		return Success, o.absent
+	case h.Day2() || AddingHosts(c):
+		return Success, joinsInstalled
 	case h.Inventory == nil:
 		return Pending, waitInventory
-	case o.host != nil:
-		return o.host(h, c)
-	case o.extra != nil:
-		return Success, o.name + " is enabled; its CPU and memory are part of the host's requirements."
-	default:
-		return Success, o.name + " is enabled and asks nothing more of a host."
 	}
+	needs := r.Operators.For(o.Operator)
+	if o.host != nil {
+		if status, message := o.host(needs, h, c); status != Success {
+			return status, message
+		}
+	}
+	own := o.amounts(needs, h, c)
+	switch {
+	case h.Inventory.CPU != nil && h.Inventory.CPU.Count < own.CPUCores:
+		return Failure, fmt.Sprintf("%s needs %d CPU cores for itself and the host has %d in all.", o.Title, own.CPUCores, h.Inventory.CPU.Count)
+	case h.Inventory.Memory != nil && h.Inventory.Memory.UsableBytes < own.RAMMiB<<20:
+		return Failure, fmt.Sprintf("%s needs %d MiB of memory for itself and the host has %d MiB that can be used.", o.Title, own.RAMMiB, h.Inventory.Memory.UsableBytes>>20)
+	case own == operator.Amounts{}:
+		return Success, o.Title + " asks no more CPU and memory of the host."
+	}
+	return Success, fmt.Sprintf("The host has what %s needs; its %d CPU cores and %d MiB are part of the host's requirements.", o.Title, own.CPUCores, own.RAMMiB)
 }
 
-func (o operator) onCluster(in ClusterInput) (Status, string) {
-	switch {
-	case !o.enabled(in.Cluster):
-		return Success, o.name + " is not enabled."
-	case o.cluster != nil:
-		return o.cluster(in)
-	default:
-		return Success, o.name + " is enabled and asks nothing more of the cluster."
+func (o operatorCheck) onCluster(in ClusterInput) (Status, string) {
+	if !o.enabled(in.Cluster) {
+		return Success, o.absent
 	}
+	if AddingHosts(in.Cluster) {
+		return Success, "The cluster is installed already."
+	}
+	if why := o.Unfit(in.Cluster.OpenshiftVersion, SingleNode(in.Cluster)); why != "" {
+		return Failure, why
+	}
+	if o.cluster != nil {
+		if status, message := o.cluster(in.Requirements.Operators.For(o.Operator), in); status != Success {
+			return status, message
+		}
+	}
+	if why := in.MissingCatalogs[o.SubscriptionFor(in.Cluster.OpenshiftVersion).Catalog]; why != "" {
+		return Failure, fmt.Sprintf("%s can't be installed: %s", o.Title, why)
+	}
+	return Success, "The cluster has what " + o.Title + " needs."
+}
+
+// amounts are the CPU and memory that an operator needs of a host.
+func (o operatorCheck) amounts(r operator.Requirements, h *inventory.Host, c *models.Cluster) operator.Amounts {
+	if !runs(r.On, h, c) {
+		return operator.Amounts{}
+	}
+	disks, devices := 0, 0
+	if r.PerDisk != (operator.Amounts{}) {
+		disks = spareDisks(h, r.DiskGB)
+		if h.Role() == models.HostRoleMaster {
+			disks = max(1, disks)
+		}
+	}
+	if r.PerDevice != (operator.Amounts{}) && (SingleNode(c) || h.Role() != models.HostRoleMaster) {
+		devices = countDevices(h, r)
+	}
+	return r.Of(h.Role(), c.OpenshiftVersion, SingleNode(c), disks, devices)
+}
+
+// runs tells whether a host is one of those that an operator runs on.
+func runs(on string, h *inventory.Host, c *models.Cluster) bool {
+	switch on {
+	case operator.OnWorkloads:
+		return runsWorkloads(h, c)
+	case operator.OnStorage:
+		return runsStorage(h, c)
+	case operator.OnWorkers:
+		return h.Role() == models.HostRoleWorker
+	}
+	return h.Role() != models.HostRoleArbiter
 }
 
 // runsWorkloads tells whether workloads are put on a host: always on workers, on the control plane when it is schedulable.
@@ -124,6 +181,26 @@ func runsWorkloads(h *inventory.Host, c *models.Cluster) bool {
 	}
 }
 
+// MastersSchedulable tells whether workloads have to run on the control plane: there are fewer than two workers.
+func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
+	workers := 0
+	for _, h := range hosts {
+		if h.Role() == models.HostRoleWorker {
+			workers++
+		}
+	}
+	return SingleNode(c) || workers < 2
+}
+
+// runsStorage tells whether a host keeps volumes of ODF: the control plane and its arbiter where workers are too few to run
+// workloads by themselves, and else the workers.
+func runsStorage(h *inventory.Host, c *models.Cluster) bool {
+	if h.Role() == models.HostRoleWorker {
+		return true
+	}
+	return SingleNode(c) || yes(c.SchedulableMastersForcedTrue) || h.Role() == models.HostRoleAutoAssign
+}
+
 // spareDisks counts the disks of a host that storage can be put on: HDD or SSD, not the installation disk.
 func spareDisks(h *inventory.Host, minGB int64) int {
 	if h.Inventory == nil {
@@ -132,170 +209,188 @@ func spareDisks(h *inventory.Host, minGB int64) int {
 	n := 0
 	for _, d := range h.Inventory.Disks {
 		usable := d.DriveType == models.DriveTypeHDD || d.DriveType == models.DriveTypeSSD
-		if usable && inventory.DiskID(d) != h.InstallationDiskPath() && d.SizeBytes >= minGB*1e9 && !d.Removable {
+		if usable && inventory.DiskID(d) != h.InstallationDiskPath() && d.SizeBytes > 0 && d.SizeBytes >= minGB*1e9 && !d.Removable {
 			n++
 		}
 	}
 	return n
 }
 
-const odfMinDiskGB = 25
-
-// odfNeeds: 6 cores and 19 GiB on a control plane that runs storage, 8 cores and 19 GiB on a worker, and 2 cores and 5 GiB
-// for each disk.
-func odfNeeds(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
-	if !runsWorkloads(h, c) {
-		return models.ClusterHostRequirementsDetails{}
+func countDevices(h *inventory.Host, r operator.Requirements) int {
+	if h.Inventory == nil {
+		return 0
 	}
-	disks, cores := int64(spareDisks(h, odfMinDiskGB)), int64(8)
-	if h.Role() == models.HostRoleMaster {
-		cores, disks = 6, max(1, disks)
-	}
-	return models.ClusterHostRequirementsDetails{CPUCores: cores + 2*disks, RAMMib: (19 + 5*disks) * 1024}
-}
-
-func odfHost(h *inventory.Host, c *models.Cluster) (Status, string) {
-	if runsWorkloads(h, c) && spareDisks(h, odfMinDiskGB) == 0 {
-		return Failure, fmt.Sprintf("OpenShift Data Foundation needs an HDD or SSD of at least %d GB besides the installation disk and found none; add a disk to the host.", odfMinDiskGB)
-	}
-	return Success, "The host has what OpenShift Data Foundation needs."
-}
-
-func odfCluster(in ClusterInput) (Status, string) {
-	hosts := 0
-	for _, h := range in.Hosts {
-		if runsWorkloads(h, in.Cluster) && spareDisks(h, odfMinDiskGB) > 0 {
-			hosts++
+	n := 0
+	for _, g := range h.Inventory.Gpus {
+		if slices.Contains(r.GPUs, strings.ToLower(g.VendorID+":"+g.DeviceID)) {
+			n++
 		}
 	}
-	if hosts < 3 {
-		return Failure, fmt.Sprintf("OpenShift Data Foundation needs three hosts with a disk for storage and found %d; add disks or hosts.", hosts)
+	for _, nic := range h.Inventory.Interfaces {
+		id := func(text string) string { return strings.TrimPrefix(strings.ToLower(text), "0x") }
+		if slices.Contains(r.NICs, id(nic.Vendor)+":"+id(nic.Product)) {
+			n++
+		}
 	}
-	return Success, "Three or more hosts have disks for OpenShift Data Foundation."
+	return n
 }
 
-func lvmNeeds(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
-	if !runsWorkloads(h, c) {
-		return models.ClusterHostRequirementsDetails{}
+// Storage tells how ODF would keep volumes in a cluster: on the control plane (compact) or on workers, and on how many disks.
+func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compact bool, disks int) {
+	odf, _ := operator.ByName("odf")
+	minGB := r.Operators.For(odf).DiskGB
+	compact = !slices.ContainsFunc(hosts, func(h *inventory.Host) bool { return h.Role() == models.HostRoleWorker })
+	for _, h := range hosts {
+		if compact || h.Role() == models.HostRoleWorker {
+			disks += spareDisks(h, minGB)
+		}
 	}
-	mib := int64(1200)
+	return compact, disks
+}
+
+// volumesGB is how large a disk of storage must be for what the multicluster engine keeps: 10, 10 and 50 GB, which on a single
+// node come to lie on one disk.
+func volumesGB(c *models.Cluster) int64 {
 	switch {
-	case inventory.AtLeast(c.OpenshiftVersion, 4, 16):
-		mib = 100
-	case inventory.AtLeast(c.OpenshiftVersion, 4, 13):
-		mib = 400
-	}
-	return models.ClusterHostRequirementsDetails{CPUCores: 1, RAMMib: mib}
-}
-
-func lvmHost(h *inventory.Host, c *models.Cluster) (Status, string) {
-	if runsWorkloads(h, c) && spareDisks(h, 0) == 0 {
-		return Failure, "Logical Volume Manager Storage needs an HDD or SSD besides the installation disk and found none; add a disk to the host."
-	}
-	return Success, "The host has what Logical Volume Manager Storage needs."
-}
-
-func lvmCluster(in ClusterInput) (Status, string) {
-	v := in.Cluster.OpenshiftVersion
-	switch {
-	case !inventory.AtLeast(v, 4, 12):
-		return Failure, fmt.Sprintf("Logical Volume Manager Storage needs OpenShift 4.12 or later and the cluster gets %s.", v)
-	case !SingleNode(in.Cluster) && !inventory.AtLeast(v, 4, 15):
-		return Failure, fmt.Sprintf("Logical Volume Manager Storage on several nodes needs OpenShift 4.15 or later and the cluster gets %s.", v)
-	}
-	return Success, "Logical Volume Manager Storage can be used with this version."
-}
-
-func mceNeeds(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
-	if !SingleNode(c) && !runsWorkloads(h, c) {
-		return models.ClusterHostRequirementsDetails{}
-	}
-	return models.ClusterHostRequirementsDetails{CPUCores: 4, RAMMib: 16 * 1024}
-}
-
-func smallNeeds(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
-	if !runsWorkloads(h, c) {
-		return models.ClusterHostRequirementsDetails{}
-	}
-	return models.ClusterHostRequirementsDetails{CPUCores: 1, RAMMib: 1024}
-}
-
-func cnvNeeds(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
-	if SingleNode(c) {
-		return models.ClusterHostRequirementsDetails{CPUCores: 6, RAMMib: 510}
-	}
-	switch h.Role() {
-	case models.HostRoleMaster:
-		return models.ClusterHostRequirementsDetails{CPUCores: 4, RAMMib: 150}
-	case models.HostRoleWorker, models.HostRoleAutoAssign:
-		return models.ClusterHostRequirementsDetails{CPUCores: 2, RAMMib: 360}
+	case !slices.ContainsFunc(c.MonitoredOperators, func(m *models.MonitoredOperator) bool { return m != nil && m.Name == "mce" }):
+		return 0
+	case SingleNode(c):
+		return 70
 	default:
-		return models.ClusterHostRequirementsDetails{}
+		return 50
 	}
 }
 
-func cnvHost(h *inventory.Host, _ *models.Cluster) (Status, string) {
-	flags := h.Inventory.CPU.Flags
-	if !slices.Contains(flags, "vmx") && !slices.Contains(flags, "svm") {
+func odfHost(r operator.Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
+	least := r.DiskGB + volumesGB(c)
+	if runsStorage(h, c) && spareDisks(h, least) == 0 {
+		return Failure, fmt.Sprintf("OpenShift Data Foundation needs an HDD or SSD of at least %d GB besides the installation disk and found none; add a disk to the host.", least)
+	}
+	return Success, ""
+}
+
+func odfCluster(r operator.Requirements, in ClusterInput) (Status, string) {
+	workers, with := 0, 0
+	for _, h := range in.Hosts {
+		if h.Role() == models.HostRoleWorker {
+			workers++
+		}
+	}
+	if workers > 0 && workers < r.Hosts {
+		return Failure, fmt.Sprintf("OpenShift Data Foundation needs %d workers or none and the cluster has %d; add or remove hosts, or change their roles.", r.Hosts, workers)
+	}
+	for _, h := range in.Hosts {
+		if h.Inventory == nil {
+			return Pending, "Waiting for the inventory of host " + h.Name() + "."
+		}
+		if (workers == 0 || h.Role() == models.HostRoleWorker) && spareDisks(h, r.DiskGB) > 0 {
+			with++
+		}
+	}
+	if with < r.Hosts {
+		return Failure, fmt.Sprintf("OpenShift Data Foundation needs %d hosts with a disk for storage of at least %d GB and found %d; add disks or hosts.", r.Hosts, r.DiskGB, with)
+	}
+	return Success, ""
+}
+
+func lvmHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
+	least := volumesGB(c)
+	if !runsWorkloads(h, c) || spareDisks(h, least) > 0 {
+		return Success, ""
+	}
+	size := ""
+	if least > 0 {
+		size = fmt.Sprintf(" of at least %d GB", least)
+	}
+	return Failure, fmt.Sprintf("Logical Volume Manager Storage needs an HDD or SSD%s besides the installation disk and found none; add a disk to the host.", size)
+}
+
+func cnvHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
+	var flags []string
+	if h.Inventory.CPU != nil {
+		flags = h.Inventory.CPU.Flags
+	}
+	switch {
+	case !slices.Contains(flags, "vmx") && !slices.Contains(flags, "svm"):
 		return Failure, "OpenShift Virtualization needs a CPU with virtualization (VT-x or AMD-V) and it is not there or turned off; turn it on in the firmware."
+	case (operator.Cluster{Version: c.OpenshiftVersion, SingleNode: SingleNode(c)}).HostPath() && spareDisks(h, hostPathGB) == 0:
+		return Failure, fmt.Sprintf("OpenShift Virtualization on a single node of OpenShift %s needs an HDD or SSD of at least %d GB besides the installation disk for its virtual machines and found none; add a disk to the host.", c.OpenshiftVersion, hostPathGB)
 	}
-	return Success, "The host has what OpenShift Virtualization needs."
+	return Success, ""
 }
 
-// PCI vendor ids of accelerators.
-const (
-	pciNVIDIA = "10de"
-	pciAMD    = "1002"
-)
+// hostPathGB is what the directory of virtual machines takes on a single node, 50 GiB.
+const hostPathGB = 54
 
-func hasGPU(h *inventory.Host, vendors ...string) bool {
-	return h.Inventory != nil && slices.ContainsFunc(h.Inventory.Gpus, func(g *models.Gpu) bool { return slices.Contains(vendors, g.VendorID) })
+func hasGPU(h *inventory.Host, vendors []string) bool {
+	return h.Inventory != nil && slices.ContainsFunc(h.Inventory.Gpus, func(g *models.Gpu) bool {
+		return slices.ContainsFunc(vendors, func(vendor string) bool { return strings.EqualFold(vendor, g.VendorID) })
+	})
 }
 
-func nvidiaGPUs(in ClusterInput) (Status, string) { return gpus(in, "NVIDIA", pciNVIDIA) }
+func secureBoot(h *inventory.Host) bool {
+	return h.Inventory.Boot != nil && h.Inventory.Boot.SecureBootState == models.SecureBootStateEnabled
+}
 
-func amdGPUs(in ClusterInput) (Status, string) { return gpus(in, "AMD", pciAMD) }
-
-// aiNeeds: 8 cores and 32 GiB on a worker.
-func aiNeeds(h *inventory.Host, _ *models.Cluster) models.ClusterHostRequirementsDetails {
-	if h.Role() != models.HostRoleWorker {
-		return models.ClusterHostRequirementsDetails{}
+// gpuHost checks that the drivers of accelerators, which are not signed, can be loaded.
+func gpuHost(r operator.Requirements, h *inventory.Host, _ *models.Cluster) (Status, string) {
+	if hasGPU(h, r.Vendors) && secureBoot(h) {
+		return Failure, "The driver of the host's GPU cannot be loaded with secure boot on; turn secure boot off in the firmware."
 	}
-	return models.ClusterHostRequirementsDetails{CPUCores: 8, RAMMib: 32 * 1024}
+	return Success, ""
 }
 
-func aiWorkers(in ClusterInput) (Status, string) {
+func modulesHost(_ operator.Requirements, h *inventory.Host, _ *models.Cluster) (Status, string) {
+	if secureBoot(h) {
+		return Failure, "Kernel modules that are built on site cannot be loaded with secure boot on; turn secure boot off in the firmware."
+	}
+	return Success, ""
+}
+
+func gpuCluster(r operator.Requirements, in ClusterInput) (Status, string) {
+	found := slices.ContainsFunc(in.Hosts, func(h *inventory.Host) bool { return runsWorkloads(h, in.Cluster) && hasGPU(h, r.Vendors) })
+	if !found {
+		return Failure, fmt.Sprintf("A GPU of %s is needed on a host that runs workloads and no such host has one; add such a host or do not choose the operator.", vendorNames(r.Vendors))
+	}
+	return Success, ""
+}
+
+// vendorNames names the makers of GPUs by their PCI ids.
+func vendorNames(ids []string) string {
+	var names []string
+	for _, id := range ids {
+		name, known := map[string]string{"10de": "NVIDIA", "1002": "AMD"}[strings.ToLower(id)]
+		if !known {
+			name = "PCI vendor " + id
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " or ")
+}
+
+func aiCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 	workers := 0
 	for _, h := range in.Hosts {
 		if h.Role() == models.HostRoleWorker {
 			workers++
 		}
 	}
-	if !SingleNode(in.Cluster) && workers < 2 {
-		return Failure, fmt.Sprintf("OpenShift AI needs two workers and the cluster has %d; add hosts of role worker.", workers)
+	if !SingleNode(in.Cluster) && workers < r.Hosts {
+		return Failure, fmt.Sprintf("OpenShift AI needs %d workers and the cluster has %d; add hosts of role worker.", r.Hosts, workers)
 	}
-	return Success, "The cluster has the workers that OpenShift AI needs."
+	return Success, ""
 }
 
+// aiGPUs says whether OpenShift AI can use accelerators. It works without.
 func aiGPUs(in ClusterInput) (Status, string) {
-	if !(operator{name: openShiftAI, extra: aiNeeds, cluster: aiWorkers}).enabled(in.Cluster) {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(in.Cluster.MonitoredOperators, func(m *models.MonitoredOperator) bool { return m != nil && slices.Contains(names, m.Name) })
+	}
+	switch {
+	case !has(openShiftAI):
 		return Success, "openshift-ai is not enabled."
+	case has("nvidia-gpu", "amd-gpu"):
+		return Success, "OpenShift AI gets the GPUs of the operators that were chosen with it."
 	}
-	return gpus(in, "NVIDIA or AMD", pciNVIDIA, pciAMD)
-}
-
-func gpus(in ClusterInput, name string, vendors ...string) (Status, string) {
-	if slices.ContainsFunc(in.Hosts, func(h *inventory.Host) bool { return hasGPU(h, vendors...) }) {
-		return Success, fmt.Sprintf("The cluster has a host with a GPU of %s.", name)
-	}
-	return Failure, fmt.Sprintf("A GPU of %s is needed and no host has one; add such a host or do not choose the operator.", name)
-}
-
-// secureBootOff checks that the drivers of accelerators, which are not signed, can be loaded.
-func secureBootOff(h *inventory.Host, _ *models.Cluster) (Status, string) {
-	boot := h.Inventory.Boot
-	if hasGPU(h, pciNVIDIA, pciAMD) && boot != nil && boot.SecureBootState == models.SecureBootStateEnabled {
-		return Failure, "The driver of the host's GPU cannot be loaded with secure boot on; turn secure boot off in the firmware."
-	}
-	return Success, "The host has what the GPU operator needs."
+	return Success, "No operator for GPUs was chosen, so OpenShift AI is installed without."
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/operator"
 )
 
 // Requirements are the minimums of hosts by role: CPU cores, memory in MiB, disk in GB (10^9 bytes), the 99th percentile
@@ -13,6 +14,8 @@ import (
 // the network is not checked.
 type Requirements struct {
 	Master, Arbiter, Worker, SNO, EdgeWorker models.ClusterHostRequirementsDetails
+	// Operators are a site's own requirements of operators; nil are the catalogue's.
+	Operators *operator.Overrides
 }
 
 // DefaultRequirements are the minimums of an OpenShift version ("4.17.3"). They are those that Red Hat documents for bare
@@ -44,12 +47,13 @@ func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.Clust
 		return r.least()
 	}
 	total := r.ForRole(h, c, h.Role())
+	if h.Day2() || AddingHosts(c) {
+		return total // the operators are there already
+	}
 	for _, op := range enabledOperators(c) {
-		if op.extra != nil {
-			extra := op.extra(h, c)
-			total.CPUCores += extra.CPUCores
-			total.RAMMib += extra.RAMMib
-		}
+		extra := op.amounts(r.Operators.For(op.Operator), h, c)
+		total.CPUCores += extra.CPUCores
+		total.RAMMib += extra.RAMMiB
 	}
 	return total
 }
@@ -101,8 +105,21 @@ func (r Requirements) Preflight(c *models.Cluster) *models.PreflightHardwareRequ
 			Master: &models.HostTypeHardwareRequirements{Quantitative: &master},
 			Worker: &models.HostTypeHardwareRequirements{Quantitative: &worker},
 		},
-		Operators: []*models.OperatorHardwareRequirements{},
+		Operators: r.preflightOperators(c),
 	}
+}
+
+// preflightOperators are what the operators need, chosen or not; a cluster that is installed gets none any more.
+func (r Requirements) preflightOperators(c *models.Cluster) []*models.OperatorHardwareRequirements {
+	list := []*models.OperatorHardwareRequirements{}
+	if AddingHosts(c) {
+		return list
+	}
+	for i := range operator.All() {
+		o := &operator.All()[i]
+		list = append(list, o.Preflight(r.Operators.For(o), c.OpenshiftVersion, SingleNode(c)))
+	}
+	return list
 }
 
 // DiskRules are the limits that the disks of a host are judged by.

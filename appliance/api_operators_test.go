@@ -1,0 +1,231 @@
+package appliance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/client/operators"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/simulate"
+)
+
+// redHatCatalog is what oc-mirror writes for a catalog that it copied.
+const redHatCatalog = `apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata:
+  name: cs-redhat-operator-index-v4-20
+  namespace: openshift-marketplace
+spec:
+  image: mirror.site.test:8443/redhat/redhat-operator-index:v4.20
+  sourceType: grpc
+`
+
+// simulated runs a crew until all its hosts are done.
+func (d *door) simulated(env strfmt.UUID, count int, faults string) (ended func()) {
+	d.Helper()
+	parsed, err := simulate.ParseFaults(faults)
+	require.NoError(d, err)
+	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: 1000, Faults: parsed}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(d.Context())
+	go func() { done <- crew.Run(ctx) }()
+	d.Cleanup(cancel)
+	return func() { require.NoError(d, <-done) }
+}
+
+// watched are a cluster's operators by name, those that OLM installs.
+func (d *door) watched(cluster strfmt.UUID) map[string]*models.MonitoredOperator {
+	d.Helper()
+	listed, err := d.Operators.V2ListOfClusterOperators(d.Context(), &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
+	require.NoError(d, err)
+	found := make(map[string]*models.MonitoredOperator)
+	for _, operator := range listed.Payload {
+		if operator.OperatorType == models.OperatorTypeOlm {
+			found[operator.Name] = operator
+		}
+	}
+	return found
+}
+
+// told is what a cluster's events say.
+func (d *door) told(cluster strfmt.UUID) string {
+	d.Helper()
+	var events []models.Event
+	ask(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
+	var text strings.Builder
+	for _, event := range events {
+		text.WriteString(*event.Message + "\n")
+	}
+	return text.String()
+}
+
+func chosen(names ...string) []*models.OperatorCreateParams {
+	list := []*models.OperatorCreateParams{}
+	for _, name := range names {
+		list = append(list, &models.OperatorCreateParams{Name: name})
+	}
+	return list
+}
+
+func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
+	for name, c := range map[string]struct {
+		hosts     int
+		operators []string
+		faults    string
+		installed map[string]models.OperatorStatus
+		says      string
+		applied   map[string][]string // kinds, by operator
+	}{
+		"LVM on a single node": {
+			hosts: 1, operators: []string{"lvm"}, installed: map[string]models.OperatorStatus{"lvm": "available"}, says: "The cluster is installed.",
+			applied: map[string][]string{"lvm": {"LVMCluster"}},
+		},
+		"ODF and virtualization on three nodes, one of which fails": {
+			hosts: 3, operators: []string{"odf", "cnv"}, faults: "operator-fails=cnv",
+			installed: map[string]models.OperatorStatus{"odf": "available", "lso": "available", "cnv": "failed"},
+			says:      "The cluster is installed but degraded. Failed OLM operators: cnv.",
+			applied:   map[string][]string{"odf": {"StorageCluster"}, "lso": {"LocalVolumeSet"}, "cnv": {"HyperConverged"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := openDoor(t)
+			ctx := t.Context()
+			cluster := d.cluster(func(params *models.ClusterCreateParams) {
+				params.ControlPlaneCount, params.OlmOperators = swag.Int64(int64(c.hosts)), chosen(c.operators...)
+				if c.hosts > 1 {
+					params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}}, []*models.IngressVip{{IP: "192.168.100.5"}}
+				}
+			})
+			_, err := d.addManifest(cluster, "openshift", "cs-redhat-operator-index-v4-20.yaml", redHatCatalog)
+			require.NoError(t, err)
+			ended := d.simulated(d.infraEnv(&cluster), c.hosts, c.faults)
+			d.until(cluster, models.ClusterStatusReady)
+			_, err = d.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: cluster})
+			require.NoError(t, err)
+			installed := d.until(cluster, models.ClusterStatusInstalled)
+			require.Equal(t, c.says, *installed.StatusInfo)
+			ended()
+
+			found := d.watched(cluster)
+			require.Len(t, found, len(c.installed))
+			for name, status := range c.installed {
+				require.Equal(t, status, found[name].Status, name)
+			}
+			require.Equal(t, c.applied, d.customResources(cluster))
+			bootstrap := d.files(cluster, "bootstrap.ign")
+			for name := range c.installed {
+				require.Contains(t, bootstrap["/opt/openshift/openshift/50_openshift-"+name+"_subscription.yaml"], "source: cs-redhat-operator-index-v4-20")
+			}
+			require.Contains(t, bootstrap["/opt/openshift/openshift/50_openshift-operators_operatorhub_cluster.yaml"], "disableAllDefaultSources: true")
+			if told := d.told(cluster); c.faults != "" {
+				require.Contains(t, told, "operator cnv is failed: InstallComponentFailed")
+				require.Contains(t, told, "is degraded. Failed OLM operators: cnv.")
+			}
+		})
+	}
+}
+
+// customResources are the kinds of what the controller applies, by operator.
+func (d *door) customResources(cluster strfmt.UUID) map[string][]string {
+	d.Helper()
+	var text bytes.Buffer
+	_, err := d.Installer.V2DownloadClusterFiles(d.Context(), &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: "custom_manifests.json"}, &text)
+	require.NoError(d, err)
+	var entries []struct{ Name, Content string }
+	require.NoError(d, json.Unmarshal(text.Bytes(), &entries))
+	kinds := make(map[string][]string)
+	for _, entry := range entries {
+		content, err := base64.StdEncoding.DecodeString(entry.Content)
+		require.NoError(d, err)
+		for document := range strings.SplitSeq(string(content), "---\n") {
+			var object struct{ Kind string }
+			require.NoError(d, yaml.Unmarshal([]byte(document), &object))
+			kinds[entry.Name] = append(kinds[entry.Name], object.Kind)
+		}
+	}
+	return kinds
+}
+
+func TestOperatorsAreChosenWithWhatTheyDependOn(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster(func(params *models.ClusterCreateParams) {
+		params.ControlPlaneCount, params.OlmOperators = nil, chosen("ocs", "cluster-observability")
+	})
+	found := d.watched(cluster)
+	require.Len(t, found, 5)
+	for name, dependency := range map[string]bool{"odf": false, "lso": true, "cluster-observability": false, "openshift-logging": true, "loki": true} {
+		require.Equal(t, dependency, found[name].DependencyOnly, name)
+		require.NotEmpty(t, found[name].Namespace+found[name].SubscriptionName, name)
+		require.NotZero(t, found[name].TimeoutSeconds, name)
+	}
+	require.Contains(t, d.get(cluster).FeatureUsage, `"CLUSTER-OBSERVABILITY"`)
+
+	changed, err := d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: chosen("lso", "mtv")})
+	require.NoError(t, err)
+	require.Len(t, changed.MonitoredOperators, 5, "with console and cvo")
+	found = d.watched(cluster)
+	require.False(t, found["lso"].DependencyOnly)
+	require.True(t, found["cnv"].DependencyOnly)
+	require.NotContains(t, changed.FeatureUsage, "ODF")
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	require.NoError(t, err)
+	require.Len(t, d.watched(cluster), 3, "what is left out stays")
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: chosen()})
+	require.NoError(t, err)
+	require.Empty(t, d.watched(cluster))
+	require.Contains(t, d.told(cluster), "the operators that are installed with it are odf, cluster-observability, lso, openshift-logging, loki.")
+}
+
+func TestOperatorsThatAClusterCantHaveAreRefused(t *testing.T) {
+	d := openDoor(t)
+	several, single := d.cluster(func(params *models.ClusterCreateParams) { params.ControlPlaneCount = nil }), d.cluster()
+	for name, c := range map[string]struct {
+		cluster   strfmt.UUID
+		operators []*models.OperatorCreateParams
+		says      string
+	}{
+		"one that there is not":          {several, chosen("coffee"), `There is no operator \"coffee\"`},
+		"no name":                        {several, chosen(""), `There is no operator \"\"`},
+		"a property that it lacks":       {several, []*models.OperatorCreateParams{{Name: "lso", Properties: `{"size": 1}`}}, `Operator lso has no property \"size\"`},
+		"properties that are no object":  {several, []*models.OperatorCreateParams{{Name: "lso", Properties: "big"}}, "are no JSON object"},
+		"two that keep the same volumes": {several, chosen("odf", "lvm"), "Logical Volume Manager Storage and OpenShift Data Foundation can't be used together"},
+		"storage for several nodes":      {single, chosen("odf"), "can't be used together"},
+		"health checks of one node":      {single, chosen("self-node-remediation"), "can't be used together"},
+	} {
+		body, err := json.Marshal(map[string]any{"olm_operators": c.operators})
+		require.NoError(t, err)
+		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+c.cluster.String(), bytes.NewReader(body)), 400, strings.ReplaceAll(c.says, `\"`, `"`))
+		require.Empty(t, d.watched(c.cluster), name)
+	}
+	_, err := d.update(several, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "lso", Properties: "{}"}}})
+	require.NoError(t, err)
+	_, err = d.Installer.V2RegisterCluster(t.Context(), &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
+		Name: swag.String("more"), OpenshiftVersion: swag.String(d.site.release.Version), PullSecret: swag.String(pullSecret), OlmOperators: chosen("coffee"),
+	}})
+	refused(t, err, 400)
+}
+
+func TestAnOperatorWhoseCatalogTheMirrorLacksHoldsTheInstallationUp(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = chosen("lvm") })
+	says := "no mirror rule leads registry.redhat.io/redhat/redhat-operator-index:v4.20 anywhere"
+	require.Contains(t, d.get(cluster).ValidationsInfo, says)
+	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
+	require.NoError(t, err)
+	require.NotContains(t, d.get(cluster).ValidationsInfo, says)
+	require.Contains(t, d.listManifests(cluster, true), "system openshift/50_openshift-lvm_subscription.yaml")
+	text, err := d.manifest(cluster, "openshift", "50_openshift-lvm_subscription.yaml")
+	require.NoError(t, err)
+	require.Contains(t, text, "source: cs-redhat-operator-index-v4-20")
+}

@@ -1,0 +1,296 @@
+package operator
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Cluster is what of a cluster the manifests of its operators depend on.
+type Cluster struct {
+	Version    string // OpenShift's
+	SingleNode bool
+	Operators  []string // all that it gets, dependencies too
+	// Compact tells that the control plane runs the storage, Disks how many disks of storage there are in all.
+	Compact bool
+	Disks   int
+	// ControllerImage has the oc command that setup jobs run.
+	ControllerImage string
+	// Catalogs are the names of the CatalogSources that stand for OpenShift's own catalogs; one that is not named stands
+	// for itself.
+	Catalogs map[string]string
+}
+
+// Manifests are what the operators of a cluster are brought in by.
+type Manifests struct {
+	// Install is given to openshift-install, by file name.
+	Install map[string][]byte
+	// Controller is the file that the cluster's controller downloads when the operators are there, and applies: custom
+	// resources, each with the operator that it waits for.
+	Controller []byte
+}
+
+// ControllerFile is the name under which the controller downloads [Manifests.Controller].
+const ControllerFile = "custom_manifests.json"
+
+// controllerManifest is an entry of [ControllerFile]: YAML documents as base64, applied when the operator is there.
+type controllerManifest struct {
+	Name    string
+	Content string
+}
+
+// view is what a template sees.
+type view struct {
+	Cluster
+	Name, Namespace string
+}
+
+// AtLeast tells whether the cluster's OpenShift is of a version or later.
+func (c Cluster) AtLeast(version string) bool { return atLeast(c.Version, version) }
+
+// Has tells whether the cluster gets an operator.
+func (c Cluster) Has(name string) bool { return slices.Contains(c.Operators, name) }
+
+// HostPath tells whether virtual machines of a single node are kept in directories, as before there was LVM Storage for it.
+func (c Cluster) HostPath() bool {
+	return c.SingleNode && c.AtLeast("4.10") && !c.AtLeast("4.12")
+}
+
+// Mesh is the state of what OpenShift AI needs a service mesh for.
+func (c Cluster) Mesh() string {
+	if c.SingleNode {
+		return "Removed"
+	}
+	return "Managed"
+}
+
+// StorageOperator is the operator that keeps volumes, "" when there is none; StorageClass is the class that volumes get by it.
+func (c Cluster) StorageOperator() string {
+	for _, name := range []string{"odf", "lvm"} {
+		if c.Has(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// StorageClass is the class of the volumes that the storage operator keeps, "" when there is none.
+func (c Cluster) StorageClass() string {
+	return map[string]string{"odf": "ocs-storagecluster-cephfs", "lvm": "lvms-vg1"}[c.StorageOperator()]
+}
+
+// templates are the manifests besides those that the table makes: NAME.install.yaml for openshift-install, NAME.yaml for the
+// controller.
+var templates = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("").Funcs(template.FuncMap{"dict": dict}).ParseFS(files, "manifests/*.yaml")
+})
+
+// dict makes a map of names and values by turns.
+func dict(pairs ...any) (map[string]any, error) {
+	values := make(map[string]any)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("%v is no name", pairs[i])
+		}
+		values[key] = pairs[i+1]
+	}
+	return values, nil
+}
+
+// Manifests renders the manifests of the cluster's operators. A cluster without operators has none.
+func (c Cluster) Manifests() (*Manifests, error) {
+	all := &Manifests{Install: make(map[string][]byte)}
+	var applied []controllerManifest
+	add := func(operator, template string, v view) error {
+		documents, err := render(template, v)
+		if err != nil || len(documents) == 0 {
+			return err
+		}
+		text := bytes.Join(documents, []byte("---\n"))
+		applied = append(applied, controllerManifest{operator, base64.StdEncoding.EncodeToString(text)})
+		return nil
+	}
+	for _, name := range c.Operators {
+		o, ok := ByName(name)
+		if !ok {
+			return nil, fmt.Errorf("there is no operator %q", name)
+		}
+		v := view{Cluster: c, Name: o.Name, Namespace: o.Namespace.Name}
+		if err := c.addInstall(all.Install, o, v); err != nil {
+			return nil, err
+		}
+		if err := add(o.Name, o.Name+".yaml", v); err != nil {
+			return nil, err
+		}
+	}
+	if c.Has("mce") && c.StorageOperator() != "" {
+		// It waits for the storage, so it goes under the storage operator's name.
+		if err := add(c.StorageOperator(), "mce-on-storage.yaml", view{Cluster: c}); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Operators) == 0 {
+		return all, nil
+	}
+	var err error
+	if all.Controller, err = json.Marshal(append([]controllerManifest{}, applied...)); err != nil {
+		return nil, err
+	}
+	all.Install["olm_operator_manifests.yaml"], err = c.configMap(applied)
+	return all, err
+}
+
+// addInstall adds what openshift-install is given of one operator.
+func (c Cluster) addInstall(to map[string][]byte, o *Operator, v view) error {
+	objects := map[string]object{"subscription": o.subscription(c)}
+	if !o.Namespace.Shared {
+		objects["ns"] = o.namespace()
+	}
+	if o.Group != nil {
+		objects["operator_group"] = o.group()
+	}
+	for part, made := range objects {
+		text, err := yaml.Marshal(made)
+		if err != nil {
+			return err
+		}
+		to[fileName(o.Name, part)] = text
+	}
+	documents, err := render(o.Name+".install.yaml", v)
+	if err != nil {
+		return err
+	}
+	for _, document := range documents {
+		var named struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
+		if err := yaml.Unmarshal(document, &named); err != nil {
+			return fmt.Errorf("the manifests of operator %s: %w", o.Name, err)
+		}
+		to[fileName(o.Name, strings.ToLower(named.Kind)+"_"+named.Metadata.Name)] = document
+	}
+	return nil
+}
+
+func fileName(operator, part string) string { return "50_openshift-" + operator + "_" + part + ".yaml" }
+
+// render executes a template and returns its YAML documents, those that are empty left out. There is none when there is no
+// such template.
+func render(name string, v view) ([][]byte, error) {
+	all, err := templates()
+	if err != nil {
+		return nil, err
+	}
+	wanted := all.Lookup(name)
+	if wanted == nil {
+		return nil, nil
+	}
+	var text bytes.Buffer
+	if err := wanted.Execute(&text, v); err != nil {
+		return nil, fmt.Errorf("the manifests %s: %w", name, err)
+	}
+	var documents [][]byte
+	decoder := yaml.NewDecoder(&text)
+	for {
+		var node yaml.Node
+		if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
+			return documents, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("the manifests %s are no YAML: %w", name, err)
+		}
+		if node.Kind == yaml.DocumentNode && node.Content[0].Tag == "!!null" {
+			continue
+		}
+		document, err := yaml.Marshal(&node)
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, document)
+	}
+}
+
+// object is a Kubernetes object as YAML.
+type object struct {
+	APIVersion string            `yaml:"apiVersion"`
+	Kind       string            `yaml:"kind"`
+	Metadata   metadata          `yaml:"metadata"`
+	Spec       any               `yaml:"spec,omitempty"`
+	Data       map[string]string `yaml:"data,omitempty"`
+}
+
+type metadata struct {
+	Name      string            `yaml:"name"`
+	Namespace string            `yaml:"namespace,omitempty"`
+	Labels    map[string]string `yaml:"labels,omitempty"`
+}
+
+func (o *Operator) namespace() object {
+	made := object{APIVersion: "v1", Kind: "Namespace", Metadata: metadata{Name: o.Namespace.Name}}
+	if o.Namespace.Monitored {
+		made.Metadata.Labels = map[string]string{"openshift.io/cluster-monitoring": "true"}
+	}
+	return made
+}
+
+func (o *Operator) group() object {
+	spec := map[string]any{"upgradeStrategy": "Default"}
+	if !o.Group.All {
+		spec["targetNamespaces"] = []string{o.Namespace.Name}
+	}
+	return object{APIVersion: "operators.coreos.com/v1", Kind: "OperatorGroup", Metadata: metadata{Name: o.Group.Name, Namespace: o.Namespace.Name}, Spec: spec}
+}
+
+func (o *Operator) subscription(c Cluster) object {
+	s := o.SubscriptionFor(c.Version)
+	source := s.Catalog
+	if other := c.Catalogs[source]; other != "" {
+		source = other
+	}
+	spec := map[string]any{"name": s.Package, "source": source, "sourceNamespace": "openshift-marketplace", "installPlanApproval": "Automatic"}
+	if s.Channel != "" {
+		spec["channel"] = s.Channel
+	}
+	return object{APIVersion: "operators.coreos.com/v1alpha1", Kind: "Subscription", Metadata: metadata{Name: s.Name, Namespace: o.Namespace.Name}, Spec: spec}
+}
+
+// configMap holds the same as [ControllerFile] for a controller that can't reach the appliance: each document under a name of
+// its own, and for each operator which are its.
+func (c Cluster) configMap(applied []controllerManifest) ([]byte, error) {
+	data := make(map[string]string)
+	names := make(map[string][]string)
+	for _, m := range applied {
+		text, err := base64.StdEncoding.DecodeString(m.Content)
+		if err != nil {
+			return nil, err
+		}
+		for document := range bytes.SplitSeq(text, []byte("---\n")) {
+			name := fmt.Sprintf("%s-%02d.yaml", m.Name, len(names[m.Name])+1)
+			names[m.Name] = append(names[m.Name], name)
+			data[name] = base64.StdEncoding.EncodeToString(bytes.TrimSpace(document))
+		}
+	}
+	for name, documents := range names {
+		o, _ := ByName(name)
+		text, err := yaml.Marshal(struct {
+			Namespace        string   `yaml:"namespace"`
+			SubscriptionName string   `yaml:"subscriptionName"`
+			Manifests        []string `yaml:"manifests"`
+		}{o.Namespace.Name, o.SubscriptionFor(c.Version).Name, documents})
+		if err != nil {
+			return nil, err
+		}
+		data[name+".metadata.yaml"] = string(text)
+	}
+	return yaml.Marshal(object{APIVersion: "v1", Kind: "ConfigMap", Metadata: metadata{Name: "olm-operator-manifests", Namespace: "assisted-installer"}, Data: data})
+}
