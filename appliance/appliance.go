@@ -113,14 +113,17 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		DB: a.db, Releases: a.releases, Mirror: a.mirror, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
-		Requirements: minimums, DisabledValidations: disabled,
+		Requirements: minimums, DisabledValidations: disabled, Catalogs: a.mirror.operatorCatalogs,
 	}); err != nil {
 		return nil, err
 	}
 	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), logger); err != nil {
 		return nil, err
 	}
-	a.mirror.changed = a.engine.RefreshImages
+	a.mirror.changed = func(ctx context.Context) {
+		a.engine.RefreshImages(ctx)
+		a.engine.RefreshOperators(ctx)
+	}
 	return a, a.newServer()
 }
 

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/mirror"
 	"landfall/store"
 	"landfall/web/console"
@@ -249,6 +251,20 @@ func (m *siteMirror) Empty() bool { return m.rules().Empty() }
 
 // CatalogSources are the operator catalogs that the mirror holds.
 func (m *siteMirror) CatalogSources() []mirror.CatalogSource { return m.rules().CatalogSources() }
+
+// Endpoints are those of the rules now.
+func (m *siteMirror) Endpoints(ref name.Reference) []mirror.Endpoint { return m.rules().Endpoints(ref) }
+
+// operatorCatalogs are the operator catalogs that the mirror holds, as a cluster is given them.
+func (m *siteMirror) operatorCatalogs() []operator.Source {
+	var documents [][]byte
+	for _, object := range m.rules().Objects() {
+		if object.Kind == mirror.KindCatalogSource {
+			documents = append(documents, object.YAML)
+		}
+	}
+	return operator.Sources(documents...)
+}
 
 // trustingTransport speaks with the site's web servers by the CAs that the rules have at the moment.
 type trustingTransport struct {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func (e *Engine) supply(row *clusterRecord, catalog string) Supply {
 	}
 	var sites []operator.Source
 	if e.Catalogs != nil {
-		sites = e.Catalogs()
+		sites = slices.DeleteFunc(e.Catalogs(), func(source operator.Source) bool { return !source.Fits(row.API.OpenshiftVersion) })
 	}
 	if source, ok := operator.Pick(catalog, sites); ok {
 		s.Source, s.Image, s.From, s.document = source.Name, orText(source.Image, s.Image), "a CatalogSource that came with the site's mirror rules", source.Document
@@ -102,6 +103,22 @@ func (e *Engine) missingCatalogs(row *clusterRecord) map[string]string {
 		missing[s.Catalog] = s.Missing
 	}
 	return missing
+}
+
+// RefreshOperators looks anew at where the operators of clusters that are not installed yet come from, after the mirror rules
+// have changed. What can't be refreshed is logged.
+func (e *Engine) RefreshOperators(ctx context.Context) {
+	err := e.update(ctx, func(c *change) error {
+		return clusterRows.Each(c.tx, "", func(id string, row *clusterRecord) error {
+			if len(chosenOperators(&row.API, true)) > 0 && manifestsOpen(row) {
+				c.settleCluster(id)
+			}
+			return nil
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		e.Logger.Error("Clusters with operators could not be looked at after the mirror rules changed.", "error", err)
+	}
 }
 
 // ownCatalogs are the catalogs that OpenShift comes with.

@@ -80,6 +80,17 @@ func IndexImage(catalog, version string) string {
 	return indexes[catalog] + ":v" + parts[0] + "." + minor
 }
 
+// Fits tells whether a source may stand for a catalog of an OpenShift version: its image's tag does not say that it is for
+// another one.
+func (s Source) Fits(version string) bool {
+	at := strings.LastIndex(s.Image, ":v")
+	if at < 0 || strings.Contains(s.Image, "@") || strings.Contains(s.Image[at:], "/") {
+		return true
+	}
+	_, own, _ := strings.Cut(IndexImage("redhat-operators", version), ":")
+	return strings.Count(s.Image[at:], ".") != 1 || s.Image[at+1:] == own
+}
+
 // Pick finds the source that stands for one of OpenShift's own catalogs: the one of its name, or the one whose image is in a
 // repository of the name of the catalog's.
 func Pick(catalog string, sources []Source) (Source, bool) {

@@ -339,6 +339,12 @@ metadata: {name: idms}
 	require.Equal(t, "certified-operators", found.Name)
 	_, ok = Pick("community-operators", sources)
 	require.False(t, ok)
+	for image, fits := range map[string]bool{
+		"mirror:8443/redhat/redhat-operator-index:v4.19": true, "mirror:8443/redhat/redhat-operator-index:v4.18": false, "mirror/index:site": true,
+		"mirror/index@sha256:12": true, "mirror:8443/index": true, "": true, "mirror/index:v4.18.2-1": true,
+	} {
+		require.Equal(t, fits, Source{Image: image}.Fits("4.19.3"), image)
+	}
 	require.Equal(t, "registry.redhat.io/redhat/redhat-operator-index:v4.19", IndexImage("redhat-operators", "4.19.3"))
 	require.Equal(t, "registry.redhat.io/redhat/certified-operator-index:v4.20", IndexImage("certified-operators", "4.20-rc.1"))
 }
