@@ -24,6 +24,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/store"
@@ -267,14 +268,26 @@ func (b *bench) names(filter EventFilter) []string {
 }
 
 // subscriptionOf reads the outbox entry of a cluster.
-func (b *bench) subscriptionOf(id string) *subscription {
+func (b *bench) subscriptionOf(id string) *outbox.Desired {
 	b.Helper()
-	var row *subscription
+	var row *outbox.Desired
 	require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
 		row, err = outboxRows.Get(tx, id)
 		return err
 	}))
 	return row
+}
+
+func (b *bench) outboxKeys() []string {
+	b.Helper()
+	var keys []string
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		return outboxRows.Keys(tx, "", func(key string) error {
+			keys = append(keys, key)
+			return nil
+		})
+	}))
+	return keys
 }
 
 // testHost is a machine with an agent that does what it is told when the test says so.

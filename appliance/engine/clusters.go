@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
@@ -43,6 +44,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		fresh = *row // the function may be run again: each run starts from what was asked for
 		fresh.API.CreatedAt = c.now
 		fresh.API.StatusUpdatedAt = c.dateTime()
+		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ShadowID(id, c.now)) // until AMS gives it one
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
 		return errors.Join(
@@ -469,7 +471,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		verdictRows.Delete(c.tx, clusterSubject(id)),
 		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),
 		pendingWork.Remove(c.tx, id),
-		c.relayDeletion(id),
+		outbox.Close(c.tx, id, c.now),
 		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.", row.API.Name),
 	)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/store"
 )
 
@@ -387,33 +388,32 @@ func TestWhatAMSMustHear(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.installed()
 	row := b.subscriptionOf(cluster)
-	require.Equal(t, phaseActive, row.Phase)
+	require.Equal(t, outbox.Active, row.Phase)
 	require.True(t, row.MustExist)
 	require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", row.ExternalClusterID)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
-	require.Equal(t, phaseActive, b.subscriptionOf(cluster).Phase, "an installed cluster lives on when it is forgotten here")
+	require.Equal(t, outbox.Active, b.subscriptionOf(cluster).Phase, "an installed cluster lives on when it is forgotten here")
 	require.Equal(t, b.clock.Now().UTC(), b.subscriptionOf(cluster).DeletedAt)
 
 	fresh, _ := b.singleNode()
-	require.Equal(t, phaseReserved, b.subscriptionOf(fresh).Phase)
+	require.Equal(t, outbox.Reserved, b.subscriptionOf(fresh).Phase)
 	generation := b.subscriptionOf(fresh).Generation
 	_, err := b.UpdateCluster(t.Context(), fresh, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", b.subscriptionOf(fresh).DisplayName)
 	require.Greater(t, b.subscriptionOf(fresh).Generation, generation)
 	require.NoError(t, b.DeregisterCluster(t.Context(), fresh))
-	require.Equal(t, phaseAbsent, b.subscriptionOf(fresh).Phase)
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
-		waiting := []string{}
-		err := outboxRows.Each(tx, "", func(id string, row *subscription) error {
-			if row.waiting() {
-				waiting = append(waiting, id)
-			}
-			return nil
-		})
-		require.ElementsMatch(t, []string{cluster, fresh}, waiting)
-		return err
+	require.Equal(t, []string{cluster}, b.outboxKeys(), "AMS never hears of a cluster that is gone before anybody told of it")
+
+	told, _ := b.singleNode()
+	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.", false, func(tx *store.Tx) error {
+		return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 	}))
+	shown, err := b.Cluster(told)
+	require.NoError(t, err)
+	require.Equal(t, "2GOuuT2l3odeHRdWqY57fviSE2K", shown.AmsSubscriptionID.String())
+	require.NoError(t, b.DeregisterCluster(t.Context(), told))
+	require.Equal(t, outbox.Absent, b.subscriptionOf(told).Phase, "AMS is told that a cluster which it may know of is gone")
 }
 
 func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {

@@ -1,37 +1,21 @@
 package engine
 
 import (
+	"context"
 	"errors"
-	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/store"
 )
 
-// subscription is what OpenShift Cluster Manager (AMS) must come to know of a cluster. It is written in the
-// transaction of the change that it follows from; a relay compares it with what AMS has been told and makes up the
-// difference when there is a connection. No list of calls is kept, only the state that AMS is to arrive at.
-type subscription struct {
-	Generation        int       `json:"generation"`        // raised by each change
-	Relayed           int       `json:"relayed,omitempty"` // the generation that AMS has been told of
-	Phase             string    `json:"phase"`             // absent, reserved, active
-	MustExist         bool      `json:"must_exist"`        // the cluster was installed, so AMS must hear of it even when it is deleted here
-	DisplayName       string    `json:"display_name"`
-	ExternalClusterID string    `json:"external_cluster_id,omitempty"`
-	ConsoleURL        string    `json:"console_url,omitempty"`
-	Kind              string    `json:"kind"`
-	DeletedAt         time.Time `json:"local_deleted_at,omitzero"`
-}
+var outboxRows = outbox.Rows
 
-// The phases of a subscription.
-const (
-	phaseAbsent   = "absent"
-	phaseReserved = "reserved"
-	phaseActive   = "active"
-)
-
-// relay writes the outbox entry that a cluster's state calls for, when it differs from the one there is.
+// relay writes the outbox entry that a cluster's state calls for, when it differs from the one there is. Ids and URLs stay
+// until others take their place: what an installation left in AMS that was reset or failed is overwritten by the next one.
 func (c *change) relay(row *clusterRecord) error {
 	if swag.BoolValue(row.API.Imported) || *row.API.Kind == kindDisconnected {
 		return nil // whoever installed the cluster told AMS of it
@@ -39,46 +23,67 @@ func (c *change) relay(row *clusterRecord) error {
 	id := row.API.ID.String()
 	held, err := outboxRows.Get(c.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		held = &subscription{}
+		held = &outbox.Desired{Phase: outbox.Reserved, CreatedAt: row.API.CreatedAt.UTC()}
 	} else if err != nil {
 		return err
 	}
-	wanted := subscription{
-		Generation: held.Generation, Relayed: held.Relayed, Phase: phaseReserved, MustExist: held.MustExist,
-		DisplayName: row.API.Name, ExternalClusterID: row.API.OpenshiftClusterID.String(),
-		ConsoleURL: consoleURLIfUp(row), Kind: *row.API.Kind,
+	next, changed := held.Next(told(*held, row), c.now)
+	if !changed {
+		return nil
+	}
+	return outboxRows.Put(c.tx, id, &next)
+}
+
+// told is what AMS must come to know of a cluster, given what it already must.
+func told(held outbox.Desired, row *clusterRecord) outbox.Desired {
+	held.DisplayName = row.API.Name
+	if id := row.API.OpenshiftClusterID.String(); id != "" {
+		held.ExternalClusterID = id
+	}
+	switch *row.API.Status {
+	case clusterFinalizing, clusterInstalled: // the URL follows from a name that may change in other states
+		if url := consoleURLIfUp(row); url != "" {
+			held.ConsoleURL = url
+		}
 	}
 	if *row.API.Status == clusterInstalled || *row.API.Status == clusterAddingHosts {
-		wanted.Phase, wanted.MustExist = phaseActive, true
+		held.Phase, held.MustExist = outbox.Active, true
 	}
-	return c.putOutbox(id, held, wanted)
+	return held
 }
 
-// relayDeletion notes that a cluster is gone. One that AMS was never to keep is wanted absent; one that was installed
-// stays what it became.
-func (c *change) relayDeletion(id string) error {
-	held, err := outboxRows.Get(c.tx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	wanted := *held
-	wanted.DeletedAt = c.now
-	if !wanted.MustExist {
-		wanted.Phase = phaseAbsent
-	}
-	return c.putOutbox(id, held, wanted)
-}
+// The events of a cluster's subscription.
+const (
+	eventSubscriptionTold    = "cluster_subscription_updated" // ours, as all of AMS's: upstream has none
+	eventSubscriptionRefused = "cluster_subscription_refused"
+)
 
-func (c *change) putOutbox(id string, held *subscription, wanted subscription) error {
-	if wanted == *held {
-		return nil
-	}
-	wanted.Generation++
-	return outboxRows.Put(c.tx, id, &wanted)
+// TellOfSubscription writes what AMS was told of a cluster, or answered, together with the event that people read and the id
+// that the API shows; "" leaves the id as it is, and a note of no words is no event. Of a cluster that is gone only what write
+// writes is kept.
+func (e *Engine) TellOfSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool, write func(*store.Tx) error) error {
+	return e.update(ctx, func(c *change) error {
+		if err := write(c.tx); err != nil {
+			return err
+		}
+		row, err := c.cluster(clusterID)
+		if KindOf(err) == NotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if id := strfmt.UUID(subscriptionID); id != "" && id != row.API.AmsSubscriptionID {
+			row.API.AmsSubscriptionID = id
+			c.saveCluster(row)
+		}
+		if note == "" {
+			return nil
+		}
+		name, severity := eventSubscriptionTold, models.EventSeverityInfo
+		if refused {
+			name, severity = eventSubscriptionRefused, models.EventSeverityWarning
+		}
+		return c.clusterEvent(row, name, severity, "Cluster %s: %s", row.API.Name, note)
+	})
 }
-
-// waiting reports whether there is something that AMS has yet to be told.
-func (s *subscription) waiting() bool { return s.Generation > s.Relayed }

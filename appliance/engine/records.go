@@ -18,7 +18,6 @@ var (
 	reportRows    = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
 	verdictRows   = store.NewBucket[json.RawMessage]("validations", 1)        // cluster/<id>, host/<infra-env id>/<host id>
 	eventRows     = store.NewBucket[models.Event]("events", 1)                // see eventKey
-	outboxRows    = store.NewBucket[subscription]("subscriptions", 1)         // <cluster id>
 	recipeOrigins = store.NewBucket[recipeOrigin]("recipe-origins", 1)        // frozenFrom
 	payloadRows   = store.NewBucket[payloadRecord]("payloads", 1)             // <pull spec>
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/ams/outbox"
 )
 
 // moved is how the event of a new state tells it.
@@ -196,18 +198,28 @@ func (s *site) checkEvents(c *change) {
 // checkOutbox compares what AMS is to hear with what the cluster has gone through.
 func (s *site) checkOutbox(row *clusterRecord) {
 	want := s.outbox
-	want.Phase, want.DisplayName, want.Kind = phaseReserved, row.API.Name, *row.API.Kind
-	want.ExternalClusterID, want.ConsoleURL = row.API.OpenshiftClusterID.String(), consoleURLIfUp(row)
+	want.Phase, want.DisplayName = outbox.Reserved, row.API.Name
+	if id := row.API.OpenshiftClusterID.String(); id != "" {
+		want.ExternalClusterID = id // what is reset stays in AMS until another id takes its place
+	}
+	if url := consoleURLIfUp(row); url != "" && slices.Contains([]string{clusterFinalizing, clusterInstalled}, *row.API.Status) {
+		want.ConsoleURL = url
+	}
 	if want.MustExist = want.MustExist || slices.Contains([]string{clusterInstalled, clusterAddingHosts}, *row.API.Status); want.MustExist {
-		want.Phase = phaseActive
+		want.Phase = outbox.Active
+	}
+	held, err := outboxRows.Get(s.tx, walkCluster)
+	if err != nil {
+		s.fail("AMS is to hear nothing: %v", err)
+		return
 	}
 	if want != s.outbox || !s.history {
 		want.Generation++
+		want.CreatedAt, want.ChangedAt = held.CreatedAt, held.ChangedAt
 		s.outbox, s.history = want, true
 	}
-	held, err := outboxRows.Get(s.tx, walkCluster)
-	if err != nil || *held != s.outbox {
-		s.fail("AMS is to hear %+v and the history is %+v: %v", held, s.outbox, err)
+	if *held != s.outbox {
+		s.fail("AMS is to hear %+v and the history is %+v", held, s.outbox)
 	}
 }
 

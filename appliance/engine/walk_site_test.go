@@ -13,6 +13,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
 	"landfall/store"
@@ -43,8 +44,8 @@ type site struct {
 	fault   string
 	chains  map[string]string // the state of each object, as its events tell it
 	events  int
-	outbox  subscription // as the cluster's history calls for it
-	history bool         // the cluster has one
+	outbox  outbox.Desired // as the cluster's history calls for it
+	history bool           // the cluster has one
 }
 
 // walkHost is a machine.
