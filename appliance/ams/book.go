@@ -1,0 +1,102 @@
+package ams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+// Line is a call that changed something in AMS, or was refused, as the journal keeps it.
+type Line struct {
+	Cluster      string    `json:"cluster_id"`
+	At           time.Time `json:"at"`
+	Op           string    `json:"op"`      // create, update, delete, adopt, close
+	Outcome      string    `json:"outcome"` // done, refused, unclear, or what a person did
+	Generation   int       `json:"generation"`
+	Subscription string    `json:"subscription_id,omitempty"`
+	HTTP         int       `json:"http,omitempty"`
+	Code         string    `json:"code,omitempty"`
+	OperationID  string    `json:"operation_id,omitempty"`
+	Text         string    `json:"text,omitempty"`
+	By           string    `json:"by,omitempty"` // relay, courier, or the person who ordered it
+}
+
+// Note is what is written beside a change of what is remembered.
+type Note struct {
+	Text         string // for people, as an event of the cluster; "" is none
+	Refused      bool   // the event is a warning
+	Subscription string // the id that the cluster's subscription has now; "" leaves it
+	Line         *Line  // for the journal; may be nil
+}
+
+// Book is where whoever tells AMS finds what is desired and keeps what it remembers.
+type Book interface {
+	// Entry returns the newest state of a cluster; store.ErrNotFound when AMS is to hear nothing of it.
+	Entry(ctx context.Context, clusterID string) (outbox.Desired, outbox.Remembered, error)
+	// Change alters what is remembered in one transaction and writes the note with it. The function may be run again.
+	Change(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Remembered) error) error
+}
+
+// journal lies under "<time>-<cluster>", so that it can be cut by age.
+var journal = store.NewBucket[Line]("subscription-journal", 1)
+
+func journalKey(line *Line) string {
+	return fmt.Sprintf("%016x-%s", uint64(line.At.UnixNano()), line.Cluster)
+}
+
+// Clusters is told what people read of a cluster's subscription, and writes it in one transaction with the given rows;
+// *engine.Engine implements it.
+type Clusters interface {
+	TellOfSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool, write func(*store.Tx) error) error
+}
+
+// storeBook is the appliance's own book.
+type storeBook struct {
+	db       *store.DB
+	clusters Clusters
+}
+
+func (b *storeBook) Entry(_ context.Context, clusterID string) (d outbox.Desired, r outbox.Remembered, err error) {
+	err = b.db.View(func(tx *store.Tx) error {
+		d, r, err = entry(tx, clusterID)
+		return err
+	})
+	return d, r, err
+}
+
+func entry(tx *store.Tx, clusterID string) (d outbox.Desired, r outbox.Remembered, err error) {
+	desired, err := outbox.Rows.Get(tx, clusterID)
+	if err != nil {
+		return d, r, err
+	}
+	remembered, err := outbox.Replies.Get(tx, clusterID)
+	if errors.Is(err, store.ErrNotFound) {
+		return *desired, r, nil
+	}
+	if err != nil {
+		return d, r, err
+	}
+	return *desired, *remembered, nil
+}
+
+func (b *storeBook) Change(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+	return b.clusters.TellOfSubscription(ctx, clusterID, note.Subscription, note.Text, note.Refused, func(tx *store.Tx) error {
+		d, r, err := entry(tx, clusterID)
+		if err != nil {
+			return err
+		}
+		if err := fn(&d, &r); err != nil {
+			return err
+		}
+		if note.Line != nil {
+			if err := journal.Put(tx, journalKey(note.Line), note.Line); err != nil {
+				return err
+			}
+		}
+		return outbox.Replies.Put(tx, clusterID, &r)
+	})
+}

@@ -1,0 +1,140 @@
+package ams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+// ErrNothing is the error of an order about a cluster of which AMS is to hear nothing.
+var ErrNothing = errors.New("there is nothing that AMS must be told of this cluster")
+
+// ErrPaused is the error of an order that does not fit how the relay stands.
+var ErrPaused = errors.New("the relay does not wait for that")
+
+// Connect ends all waits and lets the relay speak for a while even where it connects by hand only.
+func (r *Relay) Connect(span time.Duration) {
+	r.mu.Lock()
+	now := r.options.Clock.Now()
+	r.window, r.probeAt, r.probes, r.quiet, r.tried = now.Add(span), time.Time{}, 0, time.Time{}, Secret{}
+	if r.state != Online {
+		r.state, r.problem, r.since = Offline, "", now
+	}
+	for _, j := range r.jobs {
+		j.next, j.attempts = time.Time{}, 0
+	}
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// Retry has a cluster told again whatever stopped it.
+func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
+	return r.order(ctx, clusterID, by, "is to be told to AMS again.", "retry", func(_ *outbox.Desired, remembered *outbox.Remembered) error {
+		remembered.Stop, remembered.Generation, remembered.Reverify = nil, 0, false
+		return nil
+	})
+}
+
+// CreateAgain has a subscription made anew for a cluster whose own is gone from AMS.
+func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
+	return r.order(ctx, clusterID, by, "is to have a new subscription in AMS.", "create again", func(_ *outbox.Desired, remembered *outbox.Remembered) error {
+		former := remembered.Former
+		if remembered.SubscriptionID != "" {
+			former = append(former, remembered.SubscriptionID)
+		}
+		*remembered = outbox.Remembered{Former: former, Lease: remembered.Lease, Mark: remembered.Mark}
+		return nil
+	})
+}
+
+// Leave takes what AMS has for good: nothing more is told until the cluster changes again.
+func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
+	return r.order(ctx, clusterID, by, "is left in AMS as it is there.", "leave", func(d *outbox.Desired, remembered *outbox.Remembered) error {
+		remembered.Stop, remembered.Generation, remembered.Acked = nil, d.Generation, d.Fields
+		remembered.Note = "Left as it is in AMS by " + by + "."
+		if d.Phase == outbox.Absent || !d.DeletedAt.IsZero() {
+			remembered.Closed, remembered.ClosedAt = endedLeft, r.options.Clock.Now().UTC()
+		}
+		return nil
+	})
+}
+
+// Reverify says that the store was restored from a backup: what is missing in AMS is not made again, and what differs is not
+// overwritten, before a person has looked.
+func (r *Relay) Reverify(ctx context.Context) error {
+	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		return outbox.Replies.Each(tx, "", func(id string, remembered *outbox.Remembered) error {
+			if remembered.Closed != "" {
+				return nil
+			}
+			remembered.Reverify, remembered.Generation = true, 0
+			return outbox.Replies.Put(tx, id, remembered)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	_, err = r.scan()
+	r.nudge()
+	return err
+}
+
+// Accept ends a pause that a person decides: the site speaks in the name of the new organization, or from this machine.
+func (r *Relay) Accept(ctx context.Context) error {
+	r.mu.Lock()
+	state := r.state
+	r.mu.Unlock()
+	switch state {
+	case PausedIdentity:
+		if err := r.pin(ctx, Identity{}); err != nil {
+			return err
+		}
+		if err := r.disown(ctx); err != nil {
+			return err
+		}
+	case PausedPerson:
+		r.mu.Lock()
+		identity := r.identity
+		r.mu.Unlock()
+		identity.Machine = r.options.Machine
+		if err := r.pin(ctx, identity); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%w: it is %s", ErrPaused, state)
+	}
+	r.Connect(0)
+	return nil
+}
+
+// disown has everything told anew, for another organization.
+func (r *Relay) disown(context.Context) error {
+	return r.options.DB.View(func(tx *store.Tx) error {
+		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
+			if d.Phase != outbox.Absent {
+				r.enqueue(id, d.ChangedAt, false)
+			}
+			return nil
+		})
+	})
+}
+
+// order is what a person has done about one cluster, with the event that says who.
+func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+	book := &storeBook{r.options.DB, r.options.Clusters}
+	line := &Line{Cluster: clusterID, At: r.options.Clock.Now().UTC(), Op: op, Outcome: "ordered", By: by}
+	err := book.Change(ctx, clusterID, Note{Text: what + " " + by + " said so.", Line: line}, fn)
+	if errors.Is(err, store.ErrNotFound) {
+		return ErrNothing
+	}
+	if err != nil {
+		return err
+	}
+	r.enqueue(clusterID, r.options.Clock.Now(), false)
+	r.nudge()
+	return nil
+}

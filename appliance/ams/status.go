@@ -1,0 +1,152 @@
+package ams
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+// Status is how a site stands with AMS.
+type Status struct {
+	State         State           `json:"state"`
+	Since         time.Time       `json:"since,omitzero"` // of the state
+	Problem       string          `json:"problem,omitempty"`
+	URL           string          `json:"api_url"`
+	Organization  string          `json:"organization,omitempty"`
+	Account       string          `json:"account,omitempty"`
+	LastContact   time.Time       `json:"last_contact,omitzero"`
+	NextTry       time.Time       `json:"next_try,omitzero"`
+	TokenUntil    time.Time       `json:"token_until,omitzero"`
+	ClockSkew     float64         `json:"clock_skew_seconds"`
+	ConnectedTill time.Time       `json:"connected_till,omitzero"` // by hand
+	Waiting       int             `json:"waiting"`
+	Sent          int             `json:"sent"`
+	Attention     int             `json:"attention"`
+	Left          int             `json:"left"`
+	OldestWaiting time.Time       `json:"oldest_waiting,omitzero"`
+	SecondsLeft   float64         `json:"seconds_left"` // to tell what waits, at the rate that is allowed
+	Clusters      []ClusterStatus `json:"clusters"`
+}
+
+// The lines that people read of a cluster.
+const (
+	LineWaiting   = "waiting"
+	LineSent      = "sent"
+	LineAttention = "attention"
+	LineLeft      = "left"
+)
+
+// ClusterStatus is what AMS knows of one cluster, and what not yet.
+type ClusterStatus struct {
+	ClusterID      string        `json:"cluster_id"`
+	Name           string        `json:"name"`
+	SubscriptionID string        `json:"subscription_id"`
+	State          string        `json:"state"` // waiting, sent, attention, left
+	Since          time.Time     `json:"since,omitzero"`
+	Reason         string        `json:"reason,omitempty"` // what it waits for, or what stopped it
+	Kind           string        `json:"kind,omitempty"`   // of what stopped it: blocked, dead, attention
+	HTTP           int           `json:"http,omitempty"`
+	Code           string        `json:"code,omitempty"`
+	OperationID    string        `json:"operation_id,omitempty"`
+	Note           string        `json:"note,omitempty"`
+	RemoteStatus   string        `json:"ams_status,omitempty"` // as AMS showed it last
+	Told           outbox.Fields `json:"told"`
+	ToTell         outbox.Fields `json:"to_tell"`
+	ToBecome       outbox.Phase  `json:"to_become"`
+	By             string        `json:"by,omitempty"`
+	Attempts       int           `json:"attempts,omitempty"`
+	NextTry        time.Time     `json:"next_try,omitzero"`
+	Deleted        bool          `json:"deleted,omitempty"` // the cluster is gone here
+}
+
+// callsPerCluster is how many calls a new cluster takes: search, create, and the rest in one.
+const callsPerCluster = 3
+
+// Status tells how the site stands with AMS; only of the cluster of that id if one is given.
+func (r *Relay) Status(_ context.Context, clusterID string) (*Status, error) {
+	r.mu.Lock()
+	s := &Status{
+		State: r.state, Since: r.since, Problem: r.problem, URL: r.options.URL, LastContact: r.contact, ConnectedTill: r.window,
+		Organization: orNone(r.identity.OrganizationName, r.identity.OrganizationID), Account: cmp.Or(r.options.Account, r.identity.Username),
+		ClockSkew: r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(), Clusters: []ClusterStatus{},
+	}
+	if r.state == Offline && len(r.jobs) > 0 {
+		s.NextTry = r.probeAt
+	}
+	jobs := make(map[string]job, len(r.jobs))
+	for id, j := range r.jobs {
+		jobs[id] = *j
+	}
+	r.mu.Unlock()
+	err := r.options.DB.View(func(tx *store.Tx) error {
+		return outbox.Rows.Each(tx, clusterID, func(id string, d *outbox.Desired) error {
+			_, remembered, err := entry(tx, id)
+			if err != nil {
+				return err
+			}
+			s.add(id, d, &remembered, jobs[id], r.options.Clock.Now())
+			return nil
+		})
+	})
+	s.SecondsLeft = float64(s.Waiting*callsPerCluster) / float64(max(1, r.options.Client.limiter.Limit()))
+	slices.SortFunc(s.Clusters, func(a, b ClusterStatus) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ClusterID, b.ClusterID))
+	})
+	return s, err
+}
+
+func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, now time.Time) {
+	c := ClusterStatus{
+		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ShadowID(id, d.CreatedAt)), Told: r.Acked, ToBecome: d.Phase,
+		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ToldBy, Deleted: !d.DeletedAt.IsZero(), Attempts: j.attempts, NextTry: j.next,
+		ToTell: outbox.Fields{
+			DisplayName:       unless(r.Acked.DisplayName, d.DisplayName),
+			ExternalClusterID: unless(r.Acked.ExternalClusterID, d.ExternalClusterID),
+			ConsoleURL:        unless(r.Acked.ConsoleURL, d.ConsoleURL),
+		},
+	}
+	stop := r.Stopped(d, now)
+	switch {
+	case r.Closed != "":
+		c.State, c.Since, c.Reason, c.ToTell = LineLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".", outbox.Fields{}
+		s.Left++
+	case stop != nil:
+		c.State, c.Since, c.Reason, c.Kind = LineAttention, stop.At, stop.Reason, stop.Kind
+		c.HTTP, c.Code, c.OperationID = stop.HTTP, stop.Code, stop.OperationID
+		s.Attention++
+	case r.Done(d):
+		c.State, c.Since, c.ToTell = LineSent, r.ToldAt, outbox.Fields{}
+		s.Sent++
+	default:
+		c.State, c.Since, c.Reason = LineWaiting, d.ChangedAt, s.waitsFor(r, j, now)
+		s.Waiting++
+		if s.OldestWaiting.IsZero() || c.Since.Before(s.OldestWaiting) {
+			s.OldestWaiting = c.Since
+		}
+	}
+	s.Clusters = append(s.Clusters, c)
+}
+
+// waitsFor says what a cluster waits for.
+func (s *Status) waitsFor(r *outbox.Remembered, j job, now time.Time) string {
+	switch {
+	case r.Lease != nil && now.Before(r.Lease.Until):
+		return "A courier has it in file " + r.Lease.Export + "."
+	case s.State != Online:
+		return cmp.Or(s.Problem, "There is no connection yet.")
+	case r.Mark != nil && r.SubscriptionID == "":
+		return "AMS may have made its subscription without the answer having come through; it is looked for until that is certain."
+	}
+	return cmp.Or(j.failure, "Its turn comes.")
+}
+
+func unless(told, wanted string) string {
+	if told == wanted {
+		return ""
+	}
+	return wanted
+}

@@ -1,0 +1,448 @@
+package ams
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+// api is what a teller asks of AMS; *Client implements it.
+type api interface {
+	Get(ctx context.Context, id string) (*Row, error)
+	Search(ctx context.Context, clusterID, externalID string) ([]Row, error)
+	Create(ctx context.Context, account, clusterID, displayName string) (*Row, error)
+	Update(ctx context.Context, id string, fields outbox.Fields, status string) (*Row, error)
+	Delete(ctx context.Context, id string) error
+}
+
+// teller tells AMS of one cluster at a time: it decides, acts, remembers, and decides again.
+type teller struct {
+	api      api
+	book     Book
+	clock    clockwork.Clock
+	site     Site
+	account  string // in whose name subscriptions are made
+	identity string // of whom ids are: URL and organization
+	by       string // relay or courier
+}
+
+// result is how far a teller came with a cluster.
+type result struct {
+	state   progress
+	until   time.Time // waiting: when to come again; zero leaves it to the relay's backoff
+	failure *CallError
+	err     error // of this site: the store
+}
+
+type progress int
+
+const (
+	told    progress = iota // AMS knows all
+	waiting                 // come again
+	stopped                 // a person is asked
+	leased                  // a courier has it
+)
+
+// maxSteps bounds the actions of one visit; the longest chain of the table is shorter.
+const maxSteps = 12
+
+// errMoved says that what is desired changed between a decision and its act.
+var errMoved = errors.New("the cluster changed meanwhile")
+
+// visit is the work on one cluster.
+type visit struct {
+	*teller
+	id        string
+	refresh   bool
+	d         outbox.Desired
+	r         outbox.Remembered
+	observed  Observed
+	conflicts int
+}
+
+// tell brings AMS to what is desired of a cluster, as far as it goes now.
+func (t *teller) tell(ctx context.Context, id string, refresh bool) result {
+	v := &visit{teller: t, id: id, refresh: refresh}
+	for range maxSteps {
+		var err error
+		if v.d, v.r, err = t.book.Entry(ctx, id); errors.Is(err, store.ErrNotFound) {
+			return result{state: told}
+		} else if err != nil {
+			return result{state: waiting, err: err}
+		}
+		t.own(&v.r)
+		now := t.clock.Now().UTC()
+		if stop := v.r.Stopped(&v.d, now); stop != nil {
+			return result{state: stopped, until: stop.RetryAt}
+		}
+		action := Decide(Situation{
+			ClusterID: id, Desired: v.d, Remembered: v.r, Observed: v.observed, Site: t.site, Now: now, Courier: t.by == byCourier, Refresh: v.refresh,
+		})
+		if lease := v.r.Lease; lease != nil && t.by == byRelay && now.Before(lease.Until) && (action.Do == Create || action.Do == Delete || action.Do == Close) {
+			return result{state: leased, until: lease.Until}
+		}
+		if result, done := v.act(ctx, action); done {
+			return result
+		}
+	}
+	return result{state: waiting, failure: &CallError{Class: Failing, Text: "AMS does not show what it was told; it is told again later."}}
+}
+
+// own forgets what was learned of another AMS or of another organization there: its ids mean nothing in this one.
+func (t *teller) own(r *outbox.Remembered) {
+	if r.API == "" || r.API == t.identity || r.Closed != "" {
+		return
+	}
+	former := r.Former
+	if r.SubscriptionID != "" {
+		former = append(former, r.SubscriptionID)
+	}
+	*r = outbox.Remembered{Former: former, Lease: r.Lease}
+}
+
+// Who tells AMS.
+const (
+	byRelay   = "relay"
+	byCourier = "courier"
+)
+
+// act does one action. It reports how far the visit came when that ends it.
+func (v *visit) act(ctx context.Context, action Action) (result, bool) {
+	var err error
+	switch action.Do {
+	case LookUp:
+		err = v.look(ctx)
+	case Rest:
+		return v.rest(ctx, action), true
+	case Close:
+		return v.close(ctx, action), true
+	case Wait:
+		return v.wait(ctx, action), true
+	case Refuse:
+		return v.stop(ctx, outbox.Stop{Kind: action.Stop, Reason: action.Reason}, "decide"), true
+	case Quarrel:
+		return v.stop(ctx, outbox.Stop{Kind: outbox.Attention, Reason: action.Reason}, "decide"), true
+	case Create:
+		err = v.create(ctx)
+	case Adopt:
+		err = v.adopt(ctx, action)
+	case Forget:
+		err = v.forget(ctx)
+	case Update:
+		err = v.update(ctx, action)
+	case Delete:
+		err = v.delete(ctx, action)
+	}
+	if errors.Is(err, errMoved) {
+		v.observed = Observed{}
+		return result{}, false
+	}
+	if failure, ok := errors.AsType[*CallError](err); ok {
+		return v.failed(ctx, failure)
+	}
+	if err != nil {
+		return result{state: waiting, err: err}, true
+	}
+	return result{}, false
+}
+
+func (v *visit) look(ctx context.Context) error {
+	if v.r.SubscriptionID == "" {
+		rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
+		v.observed = Observed{BySearch, rows}
+		if err != nil {
+			v.observed = Observed{}
+		}
+		return err
+	}
+	row, err := v.api.Get(ctx, v.r.SubscriptionID)
+	if err != nil {
+		return err
+	}
+	v.observed = Observed{How: ByID}
+	if row != nil {
+		v.observed.Rows = []Row{*row}
+	}
+	return nil
+}
+
+// change alters what is remembered, provided that the cluster is still what the decision was about.
+func (v *visit) change(ctx context.Context, note Note, fn func(*outbox.Remembered)) error {
+	if note.Line != nil {
+		note.Line.Cluster, note.Line.At, note.Line.Generation, note.Line.By = v.id, v.clock.Now().UTC(), v.d.Generation, v.by
+	}
+	return v.book.Change(ctx, v.id, note, func(_ *outbox.Desired, r *outbox.Remembered) error {
+		v.own(r)
+		r.API, r.ToldBy, r.ToldAt = v.identity, v.by, v.clock.Now().UTC()
+		fn(r)
+		return nil
+	})
+}
+
+// see keeps AMS's own object.
+func (v *visit) see(r *outbox.Remembered, row *Row) {
+	if row != nil && row.Status != "" {
+		r.Remote, r.RemoteAt = row.Raw, v.clock.Now().UTC()
+	}
+}
+
+func (v *visit) rest(ctx context.Context, action Action) result {
+	if v.r.Done(&v.d) && action.Row == nil {
+		return result{state: told}
+	}
+	err := v.change(ctx, Note{}, func(r *outbox.Remembered) { v.settle(r, action) })
+	return result{state: told, err: err}
+}
+
+// settle notes that AMS knows the generation at hand.
+func (v *visit) settle(r *outbox.Remembered, action Action) {
+	r.Generation = v.d.Generation
+	r.Stop, r.Reverify, r.Note = nil, false, action.Note
+	if action.Row == nil {
+		return
+	}
+	r.Acked = merge(r.Acked, action.Acked)
+	r.AckedStatus = action.Row.Status
+	v.see(r, action.Row)
+}
+
+func merge(fields, over outbox.Fields) outbox.Fields {
+	return outbox.Fields{
+		DisplayName:       cmp.Or(over.DisplayName, fields.DisplayName),
+		ExternalClusterID: cmp.Or(over.ExternalClusterID, fields.ExternalClusterID),
+		ConsoleURL:        cmp.Or(over.ConsoleURL, fields.ConsoleURL),
+	}
+}
+
+func (v *visit) close(ctx context.Context, action Action) result {
+	line := &Line{Op: "close", Outcome: action.Ended, Subscription: v.r.SubscriptionID, Text: action.Note}
+	err := v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {
+		v.settle(r, action)
+		r.Closed, r.ClosedAt, r.Mark, r.Lease = action.Ended, v.clock.Now().UTC(), nil, nil
+	})
+	return result{state: told, err: err}
+}
+
+// wait has the first fruitless look remembered, from which the quarantine counts.
+func (v *visit) wait(ctx context.Context, action Action) result {
+	looked := action.Until.Add(-v.site.Quarantine)
+	if v.r.Mark.LookedAt.Equal(looked) {
+		return result{state: waiting, until: action.Until}
+	}
+	err := v.change(ctx, Note{}, func(r *outbox.Remembered) {
+		if r.Mark != nil {
+			r.Mark.LookedAt = looked
+		}
+	})
+	return result{state: waiting, until: action.Until, err: err}
+}
+
+// stop parks the cluster for a person.
+func (v *visit) stop(ctx context.Context, stop outbox.Stop, op string) result {
+	stop.Generation, stop.At = v.d.Generation, v.clock.Now().UTC()
+	line := &Line{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP, Code: stop.Code, OperationID: stop.OperationID, Text: stop.Reason}
+	err := v.change(ctx, Note{Text: "AMS needs attention: " + stop.Reason, Refused: true, Line: line}, func(r *outbox.Remembered) { r.Stop = &stop })
+	return result{state: stopped, until: stop.RetryAt, err: err}
+}
+
+// create writes the mark before it asks, so that whatever happens then is looked for first.
+func (v *visit) create(ctx context.Context) error {
+	before, generation := v.r.Mark, v.d.Generation
+	mark := outbox.Mark{At: v.clock.Now().UTC(), Tries: 1, Account: v.account, Requested: outbox.Fields{DisplayName: v.d.DisplayName}}
+	if before != nil {
+		mark.Tries = before.Tries + 1
+	}
+	err := v.book.Change(ctx, v.id, Note{}, func(d *outbox.Desired, r *outbox.Remembered) error {
+		if d.Generation != generation || r.Lease != nil && v.by == byRelay && v.clock.Now().Before(r.Lease.Until) {
+			return errMoved
+		}
+		v.own(r)
+		r.Mark, r.API = &mark, v.identity
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	row, err := v.api.Create(ctx, v.account, v.id, v.d.DisplayName)
+	if failure, ok := errors.AsType[*CallError](err); ok {
+		if failure.Settled() {
+			return errors.Join(failure, v.change(ctx, Note{}, func(r *outbox.Remembered) { r.Mark = before }))
+		}
+		v.observed = Observed{}
+		return failure
+	}
+	if err != nil {
+		return err
+	}
+	v.observed = Observed{}
+	if row.Status != "" {
+		v.observed = Observed{ByID, []Row{*row}}
+	}
+	line := &Line{Op: "create", Outcome: "done", Subscription: row.ID}
+	return v.change(ctx, Note{Text: "AMS has a subscription of it now: " + row.ID + ".", Subscription: row.ID, Line: line}, func(r *outbox.Remembered) {
+		r.SubscriptionID, r.Mark, r.Acked = row.ID, v.doubt(r.Mark), mark.Requested
+		v.see(r, row)
+	})
+}
+
+// doubt keeps a mark as long as more than one subscription may have been made.
+func (v *visit) doubt(mark *outbox.Mark) *outbox.Mark {
+	if mark != nil && mark.Tries > 1 {
+		return mark
+	}
+	return nil
+}
+
+func (v *visit) adopt(ctx context.Context, action Action) error {
+	row := action.Row
+	v.observed = Observed{ByID, []Row{*row}}
+	if v.d.Phase == outbox.Absent {
+		v.observed = Observed{} // a search may lag: what is deleted is looked at afresh
+	}
+	text := "AMS had a subscription of it already: " + row.ID + "."
+	if action.Note != "" {
+		text += " " + action.Note
+	}
+	line := &Line{Op: "adopt", Outcome: "done", Subscription: row.ID, Text: action.Note}
+	return v.change(ctx, Note{Text: text, Subscription: row.ID, Line: line}, func(r *outbox.Remembered) {
+		r.SubscriptionID, r.Mark, r.Twin = row.ID, v.doubt(r.Mark), action.Rule == 20
+		v.see(r, row)
+	})
+}
+
+func (v *visit) forget(ctx context.Context) error {
+	v.observed = Observed{}
+	line := &Line{Op: "forget", Outcome: "done", Subscription: v.r.SubscriptionID, Text: "The subscription was deleted in AMS."}
+	return v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {
+		r.Former = append(r.Former, r.SubscriptionID)
+		r.SubscriptionID, r.Acked, r.AckedStatus, r.Twin = "", outbox.Fields{}, "", false
+	})
+}
+
+func (v *visit) update(ctx context.Context, action Action) error {
+	row, err := v.api.Update(ctx, v.r.SubscriptionID, action.Patch, action.Status)
+	if failure, ok := errors.AsType[*CallError](err); ok && action.Status == statusDisconnected && (failure.Class == Refused || failure.Class == Forbidden) {
+		action.Status, action.Note = statusActive, "AMS did not take the status Disconnected; the subscription is Active instead."
+		row, err = v.api.Update(ctx, v.r.SubscriptionID, action.Patch, action.Status)
+	}
+	if err != nil {
+		return err
+	}
+	v.observed = Observed{}
+	if row.Status != "" {
+		v.observed = Observed{ByID, []Row{*row}}
+	}
+	note := Note{Text: updated(action), Subscription: row.ID, Line: &Line{Op: "update", Outcome: "done", Subscription: row.ID, Text: action.Note}}
+	if action.Status != "" && v.d.ExternalClusterID != "" && !v.r.Twin {
+		if err := v.meetTwin(ctx, row.ID, &note, &action); err != nil {
+			note.Line.Text = err.Error() // the twin is a remark; it is looked for once
+		}
+	}
+	return v.change(ctx, note, func(r *outbox.Remembered) {
+		r.Acked = merge(merge(r.Acked, action.Acked), action.Patch)
+		r.AckedStatus, r.Note = cmp.Or(row.Status, action.Status, r.AckedStatus), action.Note
+		v.see(r, row)
+	})
+}
+
+// meetTwin looks whether the cluster's metrics made a subscription of their own before AMS knew the cluster's own id.
+func (v *visit) meetTwin(ctx context.Context, id string, note *Note, action *Action) error {
+	rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.ID != id && row.ClusterID != v.id && row.ExternalClusterID == v.d.ExternalClusterID {
+			action.Note = fmt.Sprintf("The cluster's metrics reached AMS first and made a subscription of their own, %s; delete it there.", row.ID)
+			note.Text += " " + action.Note
+		}
+	}
+	return nil
+}
+
+func updated(action Action) string {
+	text := "AMS was told"
+	for _, part := range []struct{ name, value string }{
+		{"the name", action.Patch.DisplayName}, {"the cluster's own id", action.Patch.ExternalClusterID},
+		{"the console's URL", action.Patch.ConsoleURL}, {"the status", action.Status},
+	} {
+		if part.value != "" {
+			text += " " + part.name + " " + part.value + ","
+		}
+	}
+	return text[:len(text)-1] + "."
+}
+
+// delete removes what a fresh look says is reserved.
+func (v *visit) delete(ctx context.Context, action Action) error {
+	row := action.Row
+	if v.observed.How != ByID {
+		fresh, err := v.api.Get(ctx, row.ID)
+		if err != nil {
+			return err
+		}
+		if fresh == nil || fresh.Status != statusReserved {
+			v.observed = Observed{}
+			return nil
+		}
+	}
+	v.observed = Observed{}
+	if err := v.api.Delete(ctx, row.ID); err != nil {
+		return err
+	}
+	if v.r.SubscriptionID == row.ID && v.r.Mark == nil {
+		v.observed = Observed{How: ByID}
+	}
+	line := &Line{Op: "delete", Outcome: "done", Subscription: row.ID, Text: action.Note}
+	return v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {
+		if r.SubscriptionID != row.ID {
+			r.Former = append(r.Former, row.ID)
+			return
+		}
+		if r.Mark != nil { // there may be another one
+			r.Former, r.SubscriptionID = append(r.Former, row.ID), ""
+		}
+	})
+}
+
+// failed says what a call's failure means for the cluster: the relay decides what it means for all.
+func (v *visit) failed(ctx context.Context, failure *CallError) (result, bool) {
+	stop := outbox.Stop{Kind: outbox.Blocked, Reason: failure.Text, HTTP: failure.HTTP, Code: failure.Code, OperationID: failure.OperationID}
+	switch {
+	case failure.Class == Missing && failure.Op == "update":
+		v.observed = Observed{}
+		return result{}, false
+	case failure.Class == Conflict && failure.Op == "create":
+		stop.Reason = "AMS says that the cluster belongs to another account: " + failure.Text
+	case failure.Class == Conflict && v.conflicts == 0:
+		v.conflicts++
+		v.observed = Observed{}
+		return result{}, false
+	case failure.Class == Forbidden && failure.Banned:
+		return result{state: waiting, failure: failure}, true
+	case failure.Class == Forbidden && failure.Quota:
+		stop.RetryAt = v.clock.Now().UTC().Add(quotaRetry)
+	case failure.Class == Forbidden:
+	case failure.Class == Refused, failure.Class == Strange, failure.Class == Conflict, failure.Class == Missing:
+		stop.Kind = outbox.Dead
+		if failure.Class == Strange {
+			stop.Reason = fmt.Sprintf("AMS answers differently than expected (%d %s): %s", failure.HTTP, http.StatusText(failure.HTTP), failure.Text)
+		}
+	default:
+		return result{state: waiting, failure: failure}, true
+	}
+	ended := v.stop(ctx, stop, failure.Op)
+	ended.failure = failure
+	return ended, true
+}
+
+// quotaRetry is when a cluster that a quota stopped is tried again.
+const quotaRetry = 24 * time.Hour

@@ -1,0 +1,119 @@
+package ams
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+)
+
+// Secret is what a site proves by that it may tell AMS: an offline token, or the pair of a service account.
+type Secret struct {
+	OfflineToken string `json:"offline_token,omitempty"`
+	ClientID     string `json:"client_id,omitempty"`
+	ClientSecret string `json:"client_secret,omitempty"`
+}
+
+// Empty tells that there is nothing to prove by.
+func (s Secret) Empty() bool {
+	return s.OfflineToken == "" && (s.ClientID == "" || s.ClientSecret == "")
+}
+
+// Credentials is where the secret is kept.
+type Credentials interface {
+	// Secret returns what there is; an empty one when there is none.
+	Secret(ctx context.Context) (Secret, error)
+	// Rotate keeps the refresh token that took another's place, before it is used.
+	Rotate(ctx context.Context, old, fresh string) error
+}
+
+// tokenMargin is how long before its end an access token is replaced.
+const tokenMargin = time.Minute
+
+// tokens exchanges the secret for access tokens, which are kept in memory alone. Their time is counted from their receipt, so
+// that a wrong clock does not matter.
+type tokens struct {
+	url      string
+	exchange *exchange
+	source   Credentials
+	clock    clockwork.Clock
+
+	mu     sync.Mutex
+	access string
+	until  time.Time
+}
+
+func (t *tokens) validUntil() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.until
+}
+
+// get returns an access token: a new one if the one there is ends soon or is the one that was rejected.
+func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.access != "" && t.access != rejected && t.clock.Now().Before(t.until) {
+		return t.access, nil
+	}
+	t.access, t.until = "", time.Time{}
+	secret, err := t.source.Secret(ctx)
+	if err != nil {
+		return "", err
+	}
+	if secret.Empty() {
+		return "", &CallError{Class: Unauthorized, Op: "token", Text: "There are no credentials for AMS; give them with landfall ams login."}
+	}
+	got, err := t.request(ctx, secret)
+	if err != nil {
+		return "", err
+	}
+	var wire struct {
+		AccessToken  string  `json:"access_token"`
+		RefreshToken string  `json:"refresh_token"`
+		ExpiresIn    float64 `json:"expires_in"`
+	}
+	if got.object == nil || json.Unmarshal(got.body, &wire) != nil || wire.AccessToken == "" {
+		return "", intercepted("token", got)
+	}
+	if secret.OfflineToken != "" && wire.RefreshToken != "" && wire.RefreshToken != secret.OfflineToken {
+		if err := t.source.Rotate(ctx, secret.OfflineToken, wire.RefreshToken); err != nil {
+			return "", err
+		}
+	}
+	t.access = wire.AccessToken
+	t.until = t.clock.Now().Add(max(time.Duration(wire.ExpiresIn*float64(time.Second))-tokenMargin, 0))
+	return t.access, nil
+}
+
+func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {"cloud-services"}, "refresh_token": {secret.OfflineToken}}
+	if secret.OfflineToken == "" {
+		form = url.Values{"grant_type": {"client_credentials"}, "client_id": {secret.ClientID}, "scope": {"openid"}}
+		basic := http.Request{Header: header}
+		basic.SetBasicAuth(url.QueryEscape(secret.ClientID), url.QueryEscape(secret.ClientSecret))
+	}
+	got, err := t.exchange.send(ctx, "token", http.MethodPost, t.url, header, []byte(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	if got.status >= 200 && got.status < 300 {
+		return got, nil
+	}
+	var refusal struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	failure := &CallError{Op: "token", HTTP: got.status, Class: classOf(got), RetryAfter: retryAfter(got.header.Get("Retry-After"), t.clock.Now())}
+	failure.Text = describe(got.status, failure, "")
+	if got.object != nil && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing && failure.Class != Throttled {
+		failure.Class = Unauthorized
+		failure.Text = "The credentials for AMS are not taken (" + refusal.Error + "); give new ones with landfall ams login."
+	}
+	return nil, failure
+}

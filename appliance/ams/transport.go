@@ -1,0 +1,203 @@
+package ams
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Limits bound a single call; zero values are replaced by the defaults.
+type Limits struct {
+	Dial   time.Duration // for a connection, 10 s
+	TLS    time.Duration // for its handshake, 10 s
+	Header time.Duration // for the first byte of an answer, 30 s
+	Call   time.Duration // for all of it, 60 s
+}
+
+const (
+	defaultConnect = 10 * time.Second
+	defaultHeader  = 30 * time.Second
+	defaultCall    = 60 * time.Second
+	maxAnswer      = 4 << 20 // bytes
+)
+
+func (l Limits) orDefaults() Limits {
+	for _, limit := range []struct {
+		value   *time.Duration
+		instead time.Duration
+	}{{&l.Dial, defaultConnect}, {&l.TLS, defaultConnect}, {&l.Header, defaultHeader}, {&l.Call, defaultCall}} {
+		if *limit.value == 0 {
+			*limit.value = limit.instead
+		}
+	}
+	return l
+}
+
+// NewTransport returns a way to AMS: over the proxy, if one is given, and trusting the extra certificates (PEM) beside
+// those of the system.
+func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport, error) {
+	limits = limits.orDefaults()
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: limits.Dial, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   limits.TLS,
+		ResponseHeaderTimeout: limits.Header,
+		MaxIdleConnsPerHost:   8,
+		IdleConnTimeout:       90 * time.Second,
+		ForceAttemptHTTP2:     true,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	if proxy != "" {
+		address, err := url.Parse(proxy)
+		if err != nil || address.Host == "" {
+			return nil, errors.New("the proxy of AMS is no URL with a host; write one such as http://proxy.example.com:3128")
+		}
+		transport.Proxy = http.ProxyURL(address)
+	}
+	if len(extraCA) > 0 {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool() // a machine without certificates of its own has those alone that it is given
+		}
+		if !pool.AppendCertsFromPEM(extraCA) {
+			return nil, errors.New("the CA bundle of AMS holds no certificate; expected certificates in PEM")
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	return transport, nil
+}
+
+// Class is what kind of answer a call had.
+type Class string
+
+// The classes of calls that were not answered as asked.
+const (
+	Unreachable  Class = "unreachable"  // no connection, or it broke
+	Intercepted  Class = "intercepted"  // somebody else answered
+	Unauthorized Class = "unauthorized" // the credentials are not taken
+	Forbidden    Class = "forbidden"
+	Missing      Class = "missing"
+	Conflict     Class = "conflict"
+	Throttled    Class = "throttled"
+	Failing      Class = "failing" // AMS's own failure; another try may do
+	Refused      Class = "refused" // AMS does not take what was sent
+	Strange      Class = "strange" // AMS does not know the call
+)
+
+// CallError is a call that was not answered as asked.
+type CallError struct {
+	Class       Class
+	Op          string // get, search, create, update, delete, account, token
+	HTTP        int    // 0: there was no answer
+	Code        string // AMS's own
+	Text        string // a sentence
+	OperationID string
+	RetryAfter  time.Duration // 0: not said
+	Quota       bool          // AMS refuses because of a quota
+	Banned      bool
+	Err         error
+}
+
+func (e *CallError) Error() string { return e.Text }
+
+func (e *CallError) Unwrap() error { return e.Err }
+
+// Settled tells that AMS has certainly not done what was asked.
+func (e *CallError) Settled() bool {
+	switch e.Class {
+	case Unreachable, Intercepted, Failing:
+		return false
+	}
+	return true
+}
+
+// exchange sends one request and reads its answer, which is never more than maxAnswer and never a redirect that was
+// followed.
+type exchange struct {
+	client http.Client
+	agent  string
+	limit  time.Duration
+}
+
+func newExchange(transport http.RoundTripper, agent string, limits Limits) *exchange {
+	return &exchange{agent: agent, limit: limits.orDefaults().Call, client: http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	object map[string]json.RawMessage // nil: the body is no JSON object
+}
+
+func (x *exchange) send(ctx context.Context, op, method, address string, header http.Header, body []byte) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, x.limit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("ask AMS: %w", err)
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	request.Header.Set("User-Agent", x.agent)
+	request.Header.Set("Accept", "application/json")
+	response, err := x.client.Do(request)
+	if err != nil {
+		return nil, unreachable(op, request.URL.Host, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, unreachable(op, request.URL.Host, fmt.Errorf("the answer broke off: %w", err))
+	}
+	if len(text) > maxAnswer {
+		return nil, &CallError{Class: Unreachable, Op: op, Text: fmt.Sprintf("%s sends more than %d bytes in one answer.", request.URL.Host, maxAnswer)}
+	}
+	got := &answer{status: response.StatusCode, header: response.Header, body: text}
+	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err == nil && strings.HasSuffix(kind, "json") {
+		if json.Unmarshal(text, &got.object) != nil {
+			got.object = nil
+		}
+	}
+	return got, nil
+}
+
+// unreachable says why there was no answer, in words that lead on. Addresses are named, what was sent never is.
+func unreachable(op, host string, err error) *CallError {
+	failure := &CallError{Class: Unreachable, Op: op, Err: err}
+	if cause, ok := errors.AsType[*url.Error](err); ok {
+		err = cause.Err
+	}
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		failure.Text = fmt.Sprintf("%s shows a certificate that is not trusted (%v); if the line is yours, name its CA under ams.ca_bundle.", host, certificate.Err)
+		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+			failure.Text = fmt.Sprintf("The certificate of %s is not valid at this machine's time; look at its clock.", host)
+		}
+	case errors.As(err, &dns):
+		failure.Text = fmt.Sprintf("The name %s is not known here: there is no connection, or no DNS.", dns.Name)
+	case strings.Contains(err.Error(), "Proxy Authentication Required"):
+		failure.Text = "The proxy asks for a password; write it into ams.proxy."
+	case errors.Is(err, context.DeadlineExceeded):
+		failure.Text = fmt.Sprintf("%s does not answer in time.", host)
+	default:
+		failure.Text = fmt.Sprintf("%s can not be reached (%v).", host, err)
+	}
+	return failure
+}

@@ -1,0 +1,559 @@
+// Package tsl reads and evaluates the search language of OpenShift Cluster Manager's lists, such as
+//
+//	cluster_id = '123' and status in ('Active', 'Reserved')
+//
+// It is a subset of SQL's conditions: = != <> < <= > >=, ~= and ~! (regular expressions), [not] like, [not] ilike,
+// [not] in, [not] between, is [not] null, not, and, or, parentheses. Text stands in single quotes, doubled within; names have
+// at most two dots; keywords are taken in any case; "and" binds before "or". What an object lacks is null, and a condition
+// on null is neither true nor false, as in SQL.
+//
+// The grammar is that of github.com/yaacov/tree-search-language, which the services' own template uses, less its gaps: unknown
+// names and stray characters are errors here.
+package tsl
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The bounds of a query.
+const (
+	maxLength = 4096 // bytes
+	maxDepth  = 50   // of parentheses and nots
+)
+
+// Query is a search that was understood.
+type Query struct {
+	root  node
+	names []string
+}
+
+// Parse reads a search. An empty one finds everything. Its error is a sentence for the person who wrote it.
+func Parse(text string) (*Query, error) {
+	if len(text) > maxLength {
+		return nil, fmt.Errorf("the search has %d bytes; at most %d are taken", len(text), maxLength)
+	}
+	tokens, err := scan(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{tokens: tokens, query: &Query{}}
+	if p.peek().kind == endToken {
+		return p.query, nil
+	}
+	if p.query.root, err = p.or(); err != nil {
+		return nil, err
+	}
+	if next := p.peek(); next.kind != endToken {
+		return nil, fmt.Errorf("the search goes on with %s where it should end; join conditions with and, or", next)
+	}
+	return p.query, nil
+}
+
+// Names lists the fields that a search asks about, each once.
+func (q *Query) Names() []string { return q.names }
+
+// Match tells whether the search finds an object of decoded JSON. Comparing a number with text is an error.
+func (q *Query) Match(object map[string]any) (bool, error) {
+	if q.root == nil {
+		return true, nil
+	}
+	verdict, err := q.root.eval(object)
+	return verdict == yes, err
+}
+
+// verdict is one of SQL's three.
+type verdict int
+
+const (
+	unknown verdict = iota
+	no
+	yes
+)
+
+func is(condition bool) verdict {
+	if condition {
+		return yes
+	}
+	return no
+}
+
+func (v verdict) not() verdict {
+	switch v {
+	case yes:
+		return no
+	case no:
+		return yes
+	}
+	return unknown
+}
+
+type node interface {
+	eval(object map[string]any) (verdict, error)
+}
+
+type junction struct {
+	and         bool
+	left, right node
+}
+
+func (j junction) eval(object map[string]any) (verdict, error) {
+	left, err := j.left.eval(object)
+	if err != nil {
+		return unknown, err
+	}
+	right, err := j.right.eval(object)
+	if err != nil {
+		return unknown, err
+	}
+	decisive := is(!j.and)
+	switch {
+	case left == decisive || right == decisive:
+		return decisive, nil
+	case left == unknown || right == unknown:
+		return unknown, nil
+	}
+	return decisive.not(), nil
+}
+
+type negation struct{ of node }
+
+func (n negation) eval(object map[string]any) (verdict, error) {
+	v, err := n.of.eval(object)
+	return v.not(), err
+}
+
+// condition is on one field; of a field with several values (labels) it holds when it holds for one.
+type condition struct {
+	name string
+	null bool // is null
+	test func(value any) (bool, error)
+}
+
+func (c condition) eval(object map[string]any) (verdict, error) {
+	values := Values(object, c.name)
+	if c.null {
+		return is(len(values) == 0), nil
+	}
+	if len(values) == 0 {
+		return unknown, nil
+	}
+	for _, value := range values {
+		holds, err := c.test(value)
+		if err != nil {
+			return unknown, fmt.Errorf("the field %s %w", c.name, err)
+		}
+		if holds {
+			return yes, nil
+		}
+	}
+	return no, nil
+}
+
+// Values are those of a dotted name in decoded JSON; lists on the way stand for all their members.
+func Values(object any, name string) []any {
+	found := []any{object}
+	for part := range strings.SplitSeq(name, ".") {
+		var next []any
+		for _, at := range flat(found) {
+			if fields, ok := at.(map[string]any); ok {
+				if value, ok := fields[part]; ok && value != nil {
+					next = append(next, value)
+				}
+			}
+		}
+		found = next
+	}
+	return flat(found)
+}
+
+func flat(values []any) []any {
+	var all []any
+	for _, value := range values {
+		if list, ok := value.([]any); ok {
+			all = append(all, flat(list)...)
+			continue
+		}
+		all = append(all, value)
+	}
+	return all
+}
+
+// literal is a text or a number of the search.
+type literal struct {
+	text   string
+	number float64
+	isText bool
+}
+
+// compare orders a value of an object and one of the search. Truth is written 't' and 'f'.
+func (l literal) compare(value any) (int, error) {
+	switch v := value.(type) {
+	case string:
+		if l.isText {
+			return strings.Compare(v, l.text), nil
+		}
+		return 0, errors.New("is text; write the value in single quotes")
+	case float64:
+		if l.isText {
+			return 0, errors.New("is a number; write the value without quotes")
+		}
+		switch {
+		case v < l.number:
+			return -1, nil
+		case v > l.number:
+			return 1, nil
+		}
+		return 0, nil
+	case bool:
+		if truth := slices.Index([]string{"f", "t"}, l.text); l.isText && truth >= 0 {
+			return map[bool]int{false: 0, true: 1}[v] - truth, nil
+		}
+		return 0, errors.New("is true or false; write 't' or 'f'")
+	}
+	return 0, errors.New("is no single value; name one of its fields")
+}
+
+func matches(pattern *regexp.Regexp) func(any) (bool, error) {
+	return func(value any) (bool, error) {
+		text, ok := value.(string)
+		if !ok {
+			return false, errors.New("is not text, which patterns are for")
+		}
+		return pattern.MatchString(text), nil
+	}
+}
+
+// likePattern translates SQL's % and _.
+func likePattern(text string, anyCase bool) (*regexp.Regexp, error) {
+	var pattern strings.Builder
+	pattern.WriteString("(?s")
+	if anyCase {
+		pattern.WriteByte('i')
+	}
+	pattern.WriteString(")^")
+	for _, r := range text {
+		switch r {
+		case '%':
+			pattern.WriteString(".*")
+		case '_':
+			pattern.WriteByte('.')
+		default:
+			pattern.WriteString(regexp.QuoteMeta(string(r)))
+		}
+	}
+	pattern.WriteByte('$')
+	return regexp.Compile(pattern.String())
+}
+
+type tokenKind int
+
+const (
+	endToken tokenKind = iota
+	nameToken
+	textToken
+	numberToken
+	signToken
+)
+
+type token struct {
+	kind   tokenKind
+	text   string
+	number float64
+}
+
+func (t token) String() string {
+	if t.kind == endToken {
+		return "nothing"
+	}
+	return strconv.Quote(t.text)
+}
+
+var (
+	nameForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}`)
+	numberForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`)
+	signs      = []string{"!=", "<>", "<=", ">=", "~=", "~!", "=", "<", ">", "(", ")", ","}
+)
+
+func scan(text string) ([]token, error) {
+	var tokens []token
+	for {
+		text = strings.TrimLeft(text, " \t\r\n")
+		if text == "" {
+			return tokens, nil
+		}
+		t, size, err := next(text)
+		if err != nil {
+			return nil, err
+		}
+		tokens, text = append(tokens, t), text[size:]
+	}
+}
+
+func next(text string) (token, int, error) {
+	if text[0] == '\'' {
+		return quoted(text)
+	}
+	if strings.HasPrefix(text, "==") {
+		return token{}, 0, errors.New("the search has ==; equal is written =")
+	}
+	for _, sign := range signs {
+		if strings.HasPrefix(text, sign) {
+			return token{kind: signToken, text: sign}, len(sign), nil
+		}
+	}
+	if number := numberForm.FindString(text); number != "" {
+		value, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			return token{}, 0, fmt.Errorf("the search has %s, which is no number", number)
+		}
+		return token{numberToken, number, value}, len(number), nil
+	}
+	if name := nameForm.FindString(text); name != "" {
+		if strings.HasPrefix(text[len(name):], ".") {
+			return token{}, 0, fmt.Errorf("the search has the name %s. with more than two dots", name)
+		}
+		return token{kind: nameToken, text: name}, len(name), nil
+	}
+	if text[0] == '"' {
+		return token{}, 0, errors.New("the search has double quotes; text is written in single quotes")
+	}
+	return token{}, 0, fmt.Errorf("the search has %q, which means nothing there", text[:1])
+}
+
+func quoted(text string) (token, int, error) {
+	var value strings.Builder
+	for i := 1; i < len(text); i++ {
+		if text[i] != '\'' {
+			value.WriteByte(text[i])
+			continue
+		}
+		if i+1 < len(text) && text[i+1] == '\'' {
+			value.WriteByte('\'')
+			i++
+			continue
+		}
+		return token{kind: textToken, text: value.String()}, i + 1, nil
+	}
+	return token{}, 0, errors.New("the search has a text without its closing quote")
+}
+
+type parser struct {
+	tokens []token
+	depth  int
+	query  *Query
+}
+
+func (p *parser) peek() token {
+	if len(p.tokens) == 0 {
+		return token{}
+	}
+	return p.tokens[0]
+}
+
+func (p *parser) take() token {
+	t := p.peek()
+	if len(p.tokens) > 0 {
+		p.tokens = p.tokens[1:]
+	}
+	return t
+}
+
+func (p *parser) keyword(words ...string) bool {
+	if len(p.tokens) < len(words) {
+		return false
+	}
+	for i, word := range words {
+		if t := p.tokens[i]; t.kind != nameToken || !strings.EqualFold(t.text, word) {
+			return false
+		}
+	}
+	p.tokens = p.tokens[len(words):]
+	return true
+}
+
+func (p *parser) sign(sign string) bool {
+	if t := p.peek(); t.kind != signToken || t.text != sign {
+		return false
+	}
+	p.take()
+	return true
+}
+
+func (p *parser) or() (node, error)  { return p.joined("or", p.and) }
+func (p *parser) and() (node, error) { return p.joined("and", p.not) }
+
+func (p *parser) joined(word string, part func() (node, error)) (node, error) {
+	left, err := part()
+	for err == nil && p.keyword(word) {
+		var right node
+		if right, err = part(); err == nil {
+			left = junction{word == "and", left, right}
+		}
+	}
+	return left, err
+}
+
+func (p *parser) not() (node, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, fmt.Errorf("the search is nested more than %d deep", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	switch {
+	case p.keyword("not"):
+		of, err := p.not()
+		return negation{of}, err
+	case p.sign("("):
+		inner, err := p.or()
+		if err == nil && !p.sign(")") {
+			err = fmt.Errorf("the search has %s where a parenthesis should close", p.peek())
+		}
+		return inner, err
+	}
+	return p.condition()
+}
+
+func (p *parser) condition() (node, error) {
+	name := p.take()
+	if name.kind != nameToken {
+		return nil, fmt.Errorf("the search has %s where a field's name should be", name)
+	}
+	if !slices.Contains(p.query.names, name.text) {
+		p.query.names = append(p.query.names, name.text)
+	}
+	switch {
+	case p.keyword("is", "not", "null"):
+		return negation{condition{name: name.text, null: true}}, nil
+	case p.keyword("is", "null"):
+		return condition{name: name.text, null: true}, nil
+	}
+	inverted := p.keyword("not")
+	test, err := p.test(inverted)
+	if err != nil {
+		return nil, err
+	}
+	if inverted {
+		return negation{condition{name: name.text, test: test}}, nil
+	}
+	return condition{name: name.text, test: test}, nil
+}
+
+func (p *parser) test(inverted bool) (func(any) (bool, error), error) {
+	switch {
+	case p.keyword("like"):
+		return p.pattern(func(text string) (*regexp.Regexp, error) { return likePattern(text, false) })
+	case p.keyword("ilike"):
+		return p.pattern(func(text string) (*regexp.Regexp, error) { return likePattern(text, true) })
+	case p.keyword("in"):
+		return p.in()
+	case p.keyword("between"):
+		return p.between()
+	case inverted:
+		return nil, fmt.Errorf("the search has %s after not; like, ilike, in or between can stand there", p.peek())
+	}
+	return p.comparison()
+}
+
+func (p *parser) comparison() (func(any) (bool, error), error) {
+	sign := p.take()
+	switch sign.text {
+	case "~=":
+		return p.pattern(regexp.Compile)
+	case "~!":
+		test, err := p.pattern(regexp.Compile)
+		return func(value any) (bool, error) {
+			holds, err := test(value)
+			return !holds && err == nil, err
+		}, err
+	}
+	holds, ok := map[string]func(int) bool{
+		"=": func(c int) bool { return c == 0 }, "!=": func(c int) bool { return c != 0 }, "<>": func(c int) bool { return c != 0 },
+		"<": func(c int) bool { return c < 0 }, "<=": func(c int) bool { return c <= 0 },
+		">": func(c int) bool { return c > 0 }, ">=": func(c int) bool { return c >= 0 },
+	}[sign.text]
+	if !ok || sign.kind != signToken {
+		return nil, fmt.Errorf("the search has %s where a comparison should be, such as =", sign)
+	}
+	wanted, err := p.literal()
+	return func(value any) (bool, error) {
+		order, err := wanted.compare(value)
+		return err == nil && holds(order), err
+	}, err
+}
+
+func (p *parser) literal() (literal, error) {
+	t := p.take()
+	switch t.kind {
+	case textToken:
+		return literal{text: t.text, isText: true}, nil
+	case numberToken:
+		return literal{number: t.number}, nil
+	}
+	return literal{}, fmt.Errorf("the search has %s where a value should be: text in single quotes, or a number", t)
+}
+
+func (p *parser) pattern(compile func(string) (*regexp.Regexp, error)) (func(any) (bool, error), error) {
+	wanted, err := p.literal()
+	if err != nil {
+		return nil, err
+	}
+	if !wanted.isText {
+		return nil, errors.New("the search has a number where a pattern in single quotes should be")
+	}
+	pattern, err := compile(wanted.text)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern '%s' of the search can not be used: %w", wanted.text, err)
+	}
+	return matches(pattern), nil
+}
+
+func (p *parser) in() (func(any) (bool, error), error) {
+	if !p.sign("(") {
+		return nil, fmt.Errorf("the search has %s after in; write the values in parentheses", p.peek())
+	}
+	var wanted []literal
+	for {
+		value, err := p.literal()
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, value)
+		if p.sign(")") {
+			break
+		}
+		if !p.sign(",") {
+			return nil, fmt.Errorf("the search has %s in a list of values; write a comma or close the parenthesis", p.peek())
+		}
+	}
+	return func(value any) (bool, error) {
+		for _, one := range wanted {
+			if order, err := one.compare(value); err != nil || order == 0 {
+				return err == nil, err
+			}
+		}
+		return false, nil
+	}, nil
+}
+
+func (p *parser) between() (func(any) (bool, error), error) {
+	low, err := p.literal()
+	if err != nil {
+		return nil, err
+	}
+	if !p.keyword("and") {
+		return nil, fmt.Errorf("the search has %s within between; write: between 'a' and 'b'", p.peek())
+	}
+	high, err := p.literal()
+	return func(value any) (bool, error) {
+		from, err := low.compare(value)
+		if err != nil {
+			return false, err
+		}
+		to, err := high.compare(value)
+		return err == nil && from >= 0 && to <= 0, err
+	}, err
+}

@@ -1,0 +1,230 @@
+package ams
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"landfall/store"
+)
+
+// KeyFile is the name, in the data directory, of the key that the credentials for AMS are sealed with. It belongs in no
+// backup: with it and the database whoever has both can speak for the site.
+const KeyFile = "ams.key"
+
+// CredentialFiles name files with credentials, which are read anew each time; all may be empty.
+type CredentialFiles struct {
+	OfflineToken string
+	ClientID     string // itself, not a file
+	ClientSecret string
+}
+
+// Vault keeps the credentials: those of the files that the configuration names, or else those that were typed, sealed in the
+// store.
+type Vault struct {
+	db    *store.DB
+	key   string // path
+	files CredentialFiles
+}
+
+// NewVault returns a vault over a store whose key lies in the data directory dir. It makes nothing yet.
+func NewVault(db *store.DB, dir string, files CredentialFiles) *Vault {
+	return &Vault{db, filepath.Join(dir, KeyFile), files}
+}
+
+// sealed is a secret as it lies in the store.
+type sealed struct {
+	Nonce []byte `json:"nonce"`
+	Box   []byte `json:"box"` // XChaCha20-Poly1305
+}
+
+// content is what is sealed.
+type content struct {
+	Secret
+	Replaces string `json:"replaces,omitempty"` // SHA-256 of the token in a file whose place the sealed one took
+}
+
+var sealedRows = store.NewBucket[sealed]("sealed", 1)
+
+const sealedKey = "ams"
+
+// Secret implements [Credentials].
+func (v *Vault) Secret(context.Context) (Secret, error) {
+	held, err := v.open()
+	if err != nil {
+		return Secret{}, err
+	}
+	switch {
+	case v.files.OfflineToken != "":
+		token, err := readSecret(v.files.OfflineToken)
+		if err == nil && held.Replaces == fingerprint(token) {
+			return Secret{OfflineToken: held.OfflineToken}, nil
+		}
+		return Secret{OfflineToken: token}, err
+	case v.files.ClientSecret != "":
+		secret, err := readSecret(v.files.ClientSecret)
+		return Secret{ClientID: v.files.ClientID, ClientSecret: secret}, err
+	}
+	return held.Secret, nil
+}
+
+// Rotate implements [Credentials].
+func (v *Vault) Rotate(ctx context.Context, old, fresh string) error {
+	rotated := content{Secret: Secret{OfflineToken: fresh}}
+	if v.files.OfflineToken != "" {
+		token, err := readSecret(v.files.OfflineToken)
+		if err != nil {
+			return err
+		}
+		rotated.Replaces = fingerprint(token)
+	}
+	return v.seal(ctx, rotated)
+}
+
+// ErrConfigured is the error of credentials that are typed where the configuration names files with them.
+var ErrConfigured = errors.New("the configuration names files with the credentials for AMS; change those, or take ams.offline_token_file and ams.client_secret_file out of it")
+
+// Give keeps credentials that were typed; empty ones are forgotten.
+func (v *Vault) Give(ctx context.Context, secret Secret) error {
+	if v.files != (CredentialFiles{}) {
+		return ErrConfigured
+	}
+	if secret.Empty() {
+		return v.db.Update(ctx, func(tx *store.Tx) error { return sealedRows.Delete(tx, sealedKey) })
+	}
+	return v.seal(ctx, content{Secret: secret})
+}
+
+func (v *Vault) seal(ctx context.Context, what content) error {
+	key, err := v.loadKey(true)
+	if err != nil {
+		return err
+	}
+	plain, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("seal the credentials for AMS: %w", err)
+	}
+	box, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return fmt.Errorf("seal the credentials for AMS: %w", err)
+	}
+	row := sealed{Nonce: make([]byte, box.NonceSize())}
+	if _, err := rand.Read(row.Nonce); err != nil {
+		return fmt.Errorf("seal the credentials for AMS: %w", err)
+	}
+	row.Box = box.Seal(nil, row.Nonce, plain, []byte(sealedKey))
+	return v.db.Update(ctx, func(tx *store.Tx) error { return sealedRows.Put(tx, sealedKey, &row) })
+}
+
+func (v *Vault) open() (content, error) {
+	var row *sealed
+	err := v.db.View(func(tx *store.Tx) (err error) {
+		row, err = sealedRows.Get(tx, sealedKey)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return content{}, nil
+	}
+	if err != nil {
+		return content{}, err
+	}
+	key, err := v.loadKey(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return content{}, nil // restored without its key: the credentials are given anew
+	}
+	if err != nil {
+		return content{}, err
+	}
+	box, err := chacha20poly1305.NewX(key)
+	if err != nil || len(row.Nonce) != box.NonceSize() {
+		return content{}, fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or give the credentials anew", v.key)
+	}
+	plain, err := box.Open(nil, row.Nonce, row.Box, []byte(sealedKey))
+	if err != nil {
+		return content{}, fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or give the credentials anew", v.key)
+	}
+	var held content
+	if err := json.Unmarshal(plain, &held); err != nil {
+		return content{}, errors.New("the sealed credentials for AMS can not be read; give them anew")
+	}
+	return held, nil
+}
+
+// loadKey reads the key file, which is made if it is missing and wanted.
+func (v *Vault) loadKey(create bool) ([]byte, error) {
+	text, err := readOwn(v.key)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		key := make([]byte, chacha20poly1305.KeySize)
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("make the key of the credentials for AMS: %w", err)
+		}
+		return key, writeOwn(v.key, []byte(hex.EncodeToString(key)+"\n"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the credentials for AMS: %w", err)
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != chacha20poly1305.KeySize {
+		return nil, fmt.Errorf("%s is no key: expected %d hexadecimal digits; put the right file back, or remove it and give the credentials anew", v.key, 2*chacha20poly1305.KeySize)
+	}
+	return key, nil
+}
+
+// writeOwn writes a file of mode 0600 that is whole or not there.
+func writeOwn(path string, text []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// readOwn reads a file that only its owner may read.
+func readOwn(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s has mode %04o, so others may read it; make it 0600", path, mode)
+	}
+	return os.ReadFile(path)
+}
+
+func readSecret(path string) (string, error) {
+	text, err := readOwn(path)
+	if err != nil {
+		return "", fmt.Errorf("read the credentials for AMS: %w", err)
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" {
+		return "", fmt.Errorf("read the credentials for AMS: %s is empty", path)
+	}
+	return secret, nil
+}
+
+func fingerprint(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
