@@ -51,6 +51,7 @@ type Appliance struct {
 	mirror    *siteMirror
 	releases  *release.Library
 	engine    *engine.Engine
+	ams       *subscriptions
 	images    *osImages
 	discovery *discoveryImages
 	networks  image.Networks
@@ -117,6 +118,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}); err != nil {
 		return nil, err
 	}
+	if a.ams, err = newSubscriptions(config, a.db, a.engine, version, logger); err != nil {
+		return nil, err
+	}
 	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), logger); err != nil {
 		return nil, err
 	}
@@ -152,7 +156,7 @@ func (a *Appliance) newServer() error {
 	}
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Mirror: a.mirror, Draining: a.server.Draining(), Logger: a.log,
+		Mirror: a.mirror, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
 	}); err != nil {
 		return err
 	}
@@ -189,6 +193,9 @@ func (a *Appliance) Run(ctx context.Context) error {
 		})
 	}
 	start(a.engine.Run)
+	if a.ams != nil {
+		start(a.ams.Run)
+	}
 	start(a.images.Run)
 	start(a.discovery.digests.run)
 	start(a.tidy)

@@ -26,6 +26,7 @@ type Config struct {
 	Validations   Validations    `mapstructure:"validations"`
 	Limits        Limits         `mapstructure:"limits"`
 	Timeouts      Timeouts       `mapstructure:"timeouts"`
+	AMS           AMS            `mapstructure:"ams"`
 	Log           Log            `mapstructure:"log"`
 }
 
@@ -169,6 +170,22 @@ func (s Stages) ByName() map[string]time.Duration {
 	}
 }
 
+// AMS says how OpenShift Cluster Manager is told of the clusters.
+type AMS struct {
+	Enabled          bool          `mapstructure:"enabled" help:"tell OpenShift Cluster Manager of the clusters when there is a connection and credentials"`
+	Connect          string        `mapstructure:"connect" oneof:"automatic by-hand" help:"automatic: whenever there is a way; by-hand: only when a person connects the site for a while"`
+	URL              string        `mapstructure:"url" check:"url" help:"URL of OpenShift Cluster Manager's API"`
+	TokenURL         string        `mapstructure:"token_url" check:"url" help:"URL at which credentials are exchanged for tokens"`
+	OfflineTokenFile string        `mapstructure:"offline_token_file" check:"path" help:"file of mode 0600 with an offline token"`
+	ClientID         string        `mapstructure:"client_id" help:"name of a service account"`
+	ClientSecretFile string        `mapstructure:"client_secret_file" check:"path" help:"file of mode 0600 with the service account's secret"`
+	Account          string        `mapstructure:"account" help:"user name that subscriptions are made for; left out: that of the credentials"`
+	Proxy            string        `mapstructure:"proxy" check:"url" help:"URL of the proxy to OpenShift Cluster Manager; left out: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say"`
+	CABundle         string        `mapstructure:"ca_bundle" check:"file" help:"certificates (PEM) that the way to OpenShift Cluster Manager is trusted by, beside those of the system"`
+	FinalStatus      string        `mapstructure:"final_status" oneof:"Active Disconnected" help:"status that an installed cluster gets in OpenShift Cluster Manager"`
+	CallInterval     time.Duration `mapstructure:"call_interval" help:"time between two calls, on average"`
+}
+
 // Log says how the appliance writes its log to standard error.
 type Log struct {
 	Format string `mapstructure:"format" oneof:"auto text json" help:"text for people, json for programs; auto: text on a terminal, json elsewhere"`
@@ -232,6 +249,14 @@ func Default() Config {
 				Configuring:               time.Hour,
 				Joined:                    time.Hour,
 			},
+		},
+		AMS: AMS{
+			Enabled:      true,
+			Connect:      "automatic",
+			URL:          "https://api.openshift.com",
+			TokenURL:     "https://sso.redhat.com/auth/realms/redhat-external/protocol/openid-connect/token",
+			FinalStatus:  "Active",
+			CallInterval: 200 * time.Millisecond,
 		},
 		Log: Log{Format: "auto", Level: "info"},
 	}

@@ -93,6 +93,8 @@ func valueText(value reflect.Value) string {
 		return v.String()
 	case string:
 		return v
+	case bool:
+		return strconv.FormatBool(v)
 	}
 	return ""
 }

@@ -39,6 +39,8 @@ type Options struct {
 	OSImages *osimage.Library
 	// Mirror are the site's mirror rules; nil leaves their operations out.
 	Mirror Mirror
+	// AMS tells OpenShift Cluster Manager of the clusters; nil when that is switched off.
+	AMS Subscriptions
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -100,6 +102,7 @@ func Register(router *echo.Echo, options Options) error {
 		return answer(c, status)
 	})
 	registerImages(router, options.Images)
+	registerSubscriptions(router, options.AMS)
 	if options.OSImages != nil {
 		osImages{options.OSImages}.register(router)
 	}

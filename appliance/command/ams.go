@@ -1,0 +1,229 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/ams"
+	"landfall/web/console"
+)
+
+// The exit codes of landfall ams status.
+const (
+	exitWaiting   = 3
+	exitAttention = 4
+)
+
+func newAMS() *cobra.Command {
+	cmd := &cobra.Command{Use: "ams", Short: "See what OpenShift Cluster Manager (AMS) knows of the clusters"}
+	group(cmd, newAMSStatus(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
+		newAMSOrder("retry", "Tell AMS of a cluster again, whatever stopped it"),
+		newAMSOrder("create-again", "Have a subscription made anew that is gone from AMS"),
+		newAMSOrder("leave", "Leave a cluster's subscription as it is in AMS"),
+		newAMSPlain("accept", "Speak in the name of the new organization, or from this machine, from now on"),
+		newAMSPlain("reverify", "After a restored backup: make nothing again and overwrite nothing in AMS unasked"))
+	return cmd
+}
+
+func newAMSStatus() *cobra.Command {
+	var asJSON bool
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say what AMS knows, what waits and for what, and what needs attention",
+		Long: "Say what AMS knows, what waits and for what, and what needs attention.\n\n" +
+			"The exit code is 0 when AMS knows everything, 3 when something waits and 4 when something needs attention.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var status ams.Status
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.AMSPath, nil, &status); err != nil {
+				return err
+			}
+			write := writeAMSStatus
+			if asJSON {
+				write = func(out io.Writer, status *ams.Status) error { return writeJSON(out, status) }
+			}
+			if err := write(cmd.OutOrStdout(), &status); err != nil {
+				return err
+			}
+			switch {
+			case status.Attention > 0:
+				return &outcomeError{code: exitAttention}
+			case status.Waiting > 0:
+				return &outcomeError{code: exitWaiting}
+			}
+			return nil
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func writeAMSStatus(out io.Writer, s *ams.Status) error {
+	fmt.Fprintf(out, "AMS %s: %s", s.URL, s.State)
+	if s.Problem != "" {
+		fmt.Fprintf(out, ". %s", s.Problem)
+	}
+	fmt.Fprintln(out)
+	for _, line := range []struct {
+		name  string
+		value string
+	}{
+		{"organization", s.Organization}, {"account", s.Account}, {"last contact", moment(s.LastContact)}, {"next try", moment(s.NextTry)},
+		{"oldest waiting", moment(s.OldestWaiting)}, {"token until", moment(s.TokenUntil)},
+	} {
+		if line.value != "" {
+			fmt.Fprintf(out, "  %-15s %s\n", line.name, line.value)
+		}
+	}
+	if skew := time.Duration(s.ClockSkew * float64(time.Second)); skew.Abs() > time.Minute {
+		fmt.Fprintf(out, "  %-15s AMS's clock is off by %s; look at this machine's\n", "clock", skew)
+	}
+	fmt.Fprintf(out, "  %d waiting, %d sent, %d need attention, %d ended\n", s.Waiting, s.Sent, s.Attention, s.Left)
+	if len(s.Clusters) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "CLUSTER\tNAME\tSTATE\tSINCE\tSUBSCRIPTION\tIN AMS\tREASON")
+	for _, c := range s.Clusters {
+		reason := strings.TrimSpace(c.Reason + " " + c.Note)
+		if c.Code != "" {
+			reason += fmt.Sprintf(" (%d %s, operation %s)", c.HTTP, c.Code, c.OperationID)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, moment(c.Since), c.SubscriptionID, c.RemoteStatus, reason)
+	}
+	return table.Flush()
+}
+
+// moment writes a time for people; "" when there is none.
+func moment(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+func newAMSLogin() *cobra.Command {
+	var tokenFile, clientID, secretFile string
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "login",
+		Short: "Give the appliance credentials for AMS",
+		Long: "Give the appliance credentials for AMS: an offline token, or a service account's id and secret. They are read from a file, or from\n" +
+			"standard input when the file is \"-\", and kept sealed.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var secret ams.Secret
+			var err error
+			switch {
+			case clientID != "" && secretFile != "" && !cmd.Flags().Changed("offline-token-file"):
+				secret.ClientID = clientID
+				secret.ClientSecret, err = readLine(secretFile, cmd.InOrStdin())
+			case clientID == "" && secretFile == "":
+				secret.OfflineToken, err = readLine(tokenFile, cmd.InOrStdin())
+			default:
+				return usage("give --client-id and --client-secret-file together, or --offline-token-file alone")
+			}
+			if err != nil {
+				return err
+			}
+			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/credentials", secret, nil); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "The appliance has the credentials; see landfall ams status.")
+			return nil
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&tokenFile, "offline-token-file", "-", "file with an offline token; - is standard input")
+	cmd.Flags().StringVar(&clientID, "client-id", "", "name of a service account")
+	cmd.Flags().StringVar(&secretFile, "client-secret-file", "", "file with the service account's secret; - is standard input")
+	return cmd
+}
+
+func readLine(file string, in io.Reader) (string, error) {
+	var text []byte
+	var err error
+	if file == "-" {
+		text, err = io.ReadAll(io.LimitReader(in, 64<<10))
+	} else {
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the credentials: %w", err)
+	}
+	secret := strings.TrimSpace(string(text))
+	if secret == "" {
+		return "", fmt.Errorf("read the credentials: %s is empty", file)
+	}
+	return secret, nil
+}
+
+func newAMSLogout() *cobra.Command {
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "logout",
+		Short: "Have the appliance forget its credentials for AMS",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/credentials", nil, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	return cmd
+}
+
+func newAMSConnect() *cobra.Command {
+	var minutes int
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "connect",
+		Short: "Try now whatever waits, and let a site that connects by hand speak for some minutes",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect", console.AMSConnect{Minutes: minutes}, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().IntVar(&minutes, "minutes", 10, "for how long, 1 to 1440")
+	return cmd
+}
+
+func newAMSOrder(name, short string) *cobra.Command {
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   name + " CLUSTER",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			by := os.Getenv("USER")
+			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+url.PathEscape(arguments[0])+"/"+name, console.AMSOrder{By: by}, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	return cmd
+}
+
+func newAMSPlain(name, short string) *cobra.Command {
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/"+name, nil, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	return cmd
+}

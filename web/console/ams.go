@@ -1,0 +1,154 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/ams"
+	"landfall/web/problem"
+)
+
+// AMSPath is where the operations on OpenShift Cluster Manager's subscriptions begin.
+const AMSPath = BasePath + "/ams"
+
+// Subscriptions tells OpenShift Cluster Manager (AMS) of the clusters, and what it knows.
+type Subscriptions interface {
+	// Status tells how the site stands with AMS; of one cluster only if its id is not "".
+	Status(ctx context.Context, clusterID string) (*ams.Status, error)
+	// Give keeps credentials; empty ones are forgotten.
+	Give(ctx context.Context, secret ams.Secret) error
+	// Connect ends all waits, and lets a site that connects by hand speak for so long.
+	Connect(span time.Duration)
+	// Accept ends a pause that a person decides.
+	Accept(ctx context.Context) error
+	// Reverify has nothing made again or overwritten in AMS that differs from what is kept here.
+	Reverify(ctx context.Context) error
+	Retry(ctx context.Context, clusterID, by string) error
+	CreateAgain(ctx context.Context, clusterID, by string) error
+	Leave(ctx context.Context, clusterID, by string) error
+}
+
+// AMSOrder is the body of an order about a cluster's subscription.
+type AMSOrder struct {
+	By string `json:"by"` // who orders it, as the event says
+}
+
+// AMSConnect is the body of the order to connect.
+type AMSConnect struct {
+	Minutes int `json:"minutes"` // 0: ten
+}
+
+// StateOff is the state of an appliance that the configuration keeps from AMS.
+const StateOff ams.State = "off"
+
+const defaultConnection = 10 * time.Minute
+
+type subscriptions struct{ of Subscriptions }
+
+func registerSubscriptions(router *echo.Echo, of Subscriptions) {
+	s := subscriptions{of}
+	router.GET(AMSPath, s.status)
+	if of == nil {
+		off := func(echo.Context) error {
+			return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in the configuration if it is to")
+		}
+		router.POST(AMSPath+"/*", off)
+		router.DELETE(AMSPath+"/*", off)
+		return
+	}
+	router.POST(AMSPath+"/credentials", s.give)
+	router.DELETE(AMSPath+"/credentials", func(c echo.Context) error {
+		if err := of.Give(c.Request().Context(), ams.Secret{}); err != nil {
+			return orderProblem(err)
+		}
+		of.Connect(0)
+		return c.NoContent(http.StatusNoContent)
+	})
+	router.POST(AMSPath+"/connect", s.connect)
+	router.POST(AMSPath+"/accept", s.plain(of.Accept))
+	router.POST(AMSPath+"/reverify", s.plain(of.Reverify))
+	router.POST(AMSPath+"/clusters/:id/retry", s.order(of.Retry))
+	router.POST(AMSPath+"/clusters/:id/create-again", s.order(of.CreateAgain))
+	router.POST(AMSPath+"/clusters/:id/leave", s.order(of.Leave))
+}
+
+func (s subscriptions) status(c echo.Context) error {
+	if s.of == nil {
+		return answer(c, &ams.Status{State: StateOff, Clusters: []ams.ClusterStatus{}})
+	}
+	status, err := s.of.Status(c.Request().Context(), c.QueryParam("cluster_id"))
+	if err != nil {
+		return err
+	}
+	return answer(c, status)
+}
+
+func (s subscriptions) give(c echo.Context) error {
+	var secret ams.Secret
+	if err := read(c, &secret); err != nil {
+		return err
+	}
+	if secret.Empty() {
+		return problem.BadRequest("there is neither an offline_token nor a client_id with its client_secret in the body")
+	}
+	if err := s.of.Give(c.Request().Context(), secret); err != nil {
+		return orderProblem(err)
+	}
+	s.of.Connect(defaultConnection)
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (s subscriptions) connect(c echo.Context) error {
+	var order AMSConnect
+	if err := read(c, &order); err != nil {
+		return err
+	}
+	if order.Minutes < 0 || order.Minutes > 24*60 {
+		return problem.BadRequest("minutes is %d; expected 1 to 1440, or 0 for ten", order.Minutes)
+	}
+	span := time.Duration(order.Minutes) * time.Minute
+	if span == 0 {
+		span = defaultConnection
+	}
+	s.of.Connect(span)
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (s subscriptions) plain(do func(context.Context) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := do(c.Request().Context()); err != nil {
+			return orderProblem(err)
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
+}
+
+func (s subscriptions) order(do func(ctx context.Context, clusterID, by string) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var order AMSOrder
+		if err := read(c, &order); err != nil {
+			return err
+		}
+		if order.By == "" {
+			order.By = "Somebody"
+		}
+		if err := do(c.Request().Context(), c.Param("id"), order.By); err != nil {
+			return orderProblem(err)
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
+}
+
+func orderProblem(err error) error {
+	switch {
+	case errors.Is(err, ams.ErrNothing):
+		return &problem.Error{Status: http.StatusNotFound, Reason: err.Error(), Err: err}
+	case errors.Is(err, ams.ErrPaused), errors.Is(err, ams.ErrConfigured):
+		return &problem.Error{Status: http.StatusConflict, Reason: err.Error(), Err: err}
+	}
+	return err
+}
