@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
-.PHONY: build run docs test test-go test-walks test-boot test-ui test-e2e lint lint-go lint-ui bench clean FORCE
+.PHONY: build run docs test test-go test-walks test-boot test-mirror test-ui test-e2e lint lint-go lint-ui bench clean FORCE
 
 build: bin/landfall
 
@@ -29,7 +29,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	npm --prefix $(UI) ci --no-audit --no-fund
 	touch $@
 
-test: test-go test-walks test-boot test-ui test-e2e
+test: test-go test-walks test-boot test-mirror test-ui test-e2e
 
 # The race detector is the only thing here that needs a C compiler.
 test-go: assets/ui/index.html
@@ -42,6 +42,11 @@ test-walks:
 test-boot:
 	.ci/install-emulator
 	CGO_ENABLED=0 go test -tags boot ./isogen/boottest/...
+
+# The prover against a real registry: what make test-go can't build, because it needs Debian's docker-registry.
+test-mirror: assets/ui/index.html
+	.ci/install-registry
+	CGO_ENABLED=0 go test -tags registry ./appliance/mirror/registrytest/...
 
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test
@@ -58,6 +63,7 @@ lint-go: assets/ui/index.html
 		if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go vet -tags boot ./isogen/boottest/...
+	CGO_ENABLED=0 go vet -tags registry ./appliance/mirror/registrytest/...
 	CGO_ENABLED=0 go tool staticcheck ./...
 	go mod tidy -diff
 
@@ -70,6 +76,8 @@ docs:
 
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./web/image ./appliance
+	.ci/install-registry
+	CGO_ENABLED=0 go test -tags registry -run '^$$' -bench . ./appliance/mirror/registrytest
 
 clean:
 	rm -rf bin $(UI)/node_modules

@@ -33,6 +33,8 @@ type ClientOptions struct {
 	Backoff remote.Backoff
 	// UserAgent names the program to registries.
 	UserAgent string
+	// DialContext makes connections; nil is the usual way.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Client pulls images by the rules. It may be used by many goroutines and shares its connections among them.
@@ -91,9 +93,13 @@ func certPool(bundle []byte) *x509.CertPool {
 }
 
 func (c *Client) newTransport(config *tls.Config) *http.Transport {
+	dial := c.options.DialContext
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: c.options.DialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	}
 	return &http.Transport{
 		Proxy:                 c.options.Proxy,
-		DialContext:           (&net.Dialer{Timeout: c.options.DialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           dial,
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   c.options.DialTimeout,
 		ResponseHeaderTimeout: c.options.HeaderTimeout,

@@ -89,6 +89,14 @@ func (e *ImageError) Reason() Reason {
 	return e.Attempts[0].Reason
 }
 
+// Advice says what to do about the attempt to look at first; "" if there is nothing to say.
+func (e *ImageError) Advice() string {
+	if len(e.Attempts) == 0 {
+		return "add a mirror to the rule"
+	}
+	return e.advice()
+}
+
 func (e *ImageError) advice() string {
 	first := e.Attempts[0]
 	host := first.Ref.Context().RegistryStr()
@@ -206,6 +214,9 @@ func innermost(err error) string {
 	}
 	return err.Error()
 }
+
+// Passing tells whether an error may be gone when the same is asked again.
+func Passing(err error) bool { return worthRetrying(err) }
 
 // worthRetrying tells passing troubles of a connection from a registry that is not there, which is not asked again: the
 // next endpoint is.

@@ -1,0 +1,122 @@
+package prover
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+
+	"landfall/appliance/release"
+)
+
+// Payloads reads release payloads; *release.Library implements it.
+type Payloads interface {
+	Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*release.Payload, error)
+}
+
+// ReleaseRequest says which release to prove, and for what.
+type ReleaseRequest struct {
+	PullSpec string
+	// Architecture is the hosts', as RPM or Go spell it; "" or multi is all that the release has.
+	Architecture string
+	// Platform is the cluster's (baremetal, none, vsphere, nutanix, external); "" is not known.
+	Platform string
+	Secret   authn.Keychain
+	// Also are images beside the release's, such as an agent of the site's own.
+	Also []string
+	// Signatures, Bytes and Fresh are those of Request.
+	Signatures, Bytes, Fresh bool
+}
+
+// ReleaseReport is a Report with what the release says of itself.
+type ReleaseReport struct {
+	Report
+	PullSpec     string `json:"pull_spec"`
+	Digest       string `json:"digest,omitempty"`
+	Version      string `json:"version,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+	// Unread is set if the release image itself can't be had, so that it is not known what else is needed.
+	Unread bool `json:"unread,omitempty"`
+}
+
+// Release proves the release image and, if that is held, all images that it names. The error is that of the context, of
+// reading the payload, or of Options.Proven; what is wrong with the mirror is in the report.
+func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseRequest, progress func(Progress)) (*ReleaseReport, error) {
+	own := Image{Ref: request.PullSpec, Names: []string{"release image"}}
+	wanted := Request{Images: []Image{own}, Architectures: architectures(request.Architecture), Secret: request.Secret, Fresh: request.Fresh}
+	first, err := p.Prove(ctx, wanted, nil)
+	if err != nil {
+		return nil, err
+	}
+	report := &ReleaseReport{Report: *first, PullSpec: request.PullSpec, Digest: first.Results[0].Digest, Architecture: request.Architecture}
+	if first.Results[0].Verdict != Held {
+		report.Unread = true
+		return report, nil
+	}
+	payload, err := payloads.Payload(ctx, request.PullSpec, request.Architecture, request.Secret)
+	if err != nil {
+		return nil, err
+	}
+	wanted.Images = append([]Image{{Ref: payload.Image, Names: own.Names}}, Components(payload.Images, request.Platform)...)
+	for _, ref := range request.Also {
+		if ref != "" && !slices.ContainsFunc(wanted.Images, func(i Image) bool { return i.Ref == ref }) {
+			wanted.Images = append(wanted.Images, Image{Ref: ref})
+		}
+	}
+	wanted.Signatures, wanted.Bytes = request.Signatures, request.Bytes
+	all, err := p.Prove(ctx, wanted, progress)
+	if err != nil {
+		return nil, err
+	}
+	all.Started, all.Took, all.Requests = first.Started, all.Took+first.Took, all.Requests+first.Requests
+	report.Report, report.Digest, report.Version, report.Architecture = *all, payload.Digest, payload.Version, payload.Architecture
+	return report, nil
+}
+
+func architectures(arch string) []string {
+	switch arch {
+	case "", "multi":
+		return nil
+	case "x86_64":
+		return []string{"amd64"}
+	case "aarch64":
+		return []string{"arm64"}
+	}
+	return []string{arch}
+}
+
+// Components lists the images that a payload names, each once. Those that no node of such a cluster runs are optional: the
+// list of these is short, because to ask for an image too many costs little, and one too few an installation.
+func Components(images map[string]string, platform string) []Image {
+	var list []Image
+	at := map[string]int{}
+	for _, tag := range slices.Sorted(maps.Keys(images)) {
+		ref := images[tag]
+		i, known := at[ref]
+		if !known {
+			i = len(list)
+			at[ref] = i
+			list = append(list, Image{Ref: ref, Optional: true})
+		}
+		list[i].Names = append(list[i].Names, tag)
+		list[i].Optional = list[i].Optional && optional(tag, platform)
+	}
+	return list
+}
+
+// optional tells images that are for people, for builds, for tests, or for clouds that the cluster is not in.
+func optional(tag, platform string) bool {
+	switch tag {
+	case "installer-artifacts", "baremetal-installer", "oc-mirror", "tests", "installer-altinfra", "installer-kube-apiserver-artifacts":
+		return true
+	}
+	clouds := []string{"aws", "azure", "gcp", "ibm", "ibmcloud", "powervs", "alibaba", "ovirt", "openstack", "kubevirt", "libvirt", "vsphere", "nutanix"}
+	for _, cloud := range clouds {
+		if strings.HasPrefix(tag, cloud+"-") && platform != "" && platform != cloud && platform != "external" {
+			return true
+		}
+	}
+	return false
+}

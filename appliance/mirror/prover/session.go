@@ -1,0 +1,238 @@
+package prover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"landfall/appliance/mirror"
+)
+
+// session is one proof: what is known of registries and blobs while it lasts.
+type session struct {
+	prover  *Prover
+	request Request
+	rules   *mirror.Rules
+
+	mu           sync.Mutex
+	hosts        map[string]*host
+	repositories map[string]*repository
+	found        map[string]*outcome // the global faults, by where they are
+
+	counting sync.Mutex
+	done     Progress
+	progress func(Progress)
+}
+
+func newSession(p *Prover, request Request, progress func(Progress)) *session {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	return &session{prover: p, request: request, rules: p.options.Client.Rules(), hosts: map[string]*host{},
+		repositories: map[string]*repository{}, found: map[string]*outcome{}, done: Progress{Total: len(request.Images)}, progress: progress}
+}
+
+// advance counts and tells.
+func (s *session) advance(images int, bytes int64) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	s.done.Images += images
+	s.done.Bytes += bytes
+	s.progress(s.done)
+}
+
+func (s *session) countRequest() {
+	s.counting.Lock()
+	s.done.Requests++
+	s.counting.Unlock()
+}
+
+// repository returns what is known of an endpoint's repository.
+func (s *session) repository(e mirror.Endpoint) *repository {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hostName := e.Ref.Context().RegistryStr()
+	h := s.hosts[hostName]
+	if h == nil {
+		h = &host{name: hostName}
+		s.hosts[hostName] = h
+	}
+	key := fmt.Sprintf("%s %t", e.Ref.Context().Name(), e.Insecure)
+	r := s.repositories[key]
+	if r == nil {
+		r = &repository{session: s, host: h, endpoint: e, blobs: map[string]*blobCheck{}}
+		s.repositories[key] = r
+	}
+	return r
+}
+
+// noteFault keeps the first outcome of each global fault, for its words.
+func (s *session) noteFault(got *outcome) {
+	if !got.fault.global() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.found[faultKey(got)]; !known {
+		s.found[faultKey(got)] = got
+	}
+}
+
+func faultKey(got *outcome) string { return string(got.fault) + " " + got.where }
+
+// faults words the global faults and counts the images behind each. A refusal by several repositories of a registry is one
+// fault.
+func (s *session) faults(results []Result) []Fault {
+	type group struct {
+		got   *outcome
+		where []string
+	}
+	groups := map[string]*group{}
+	s.mu.Lock()
+	for _, got := range s.found {
+		host, _, _ := strings.Cut(got.where, "/")
+		key := string(got.fault) + host + got.answer
+		if groups[key] == nil {
+			groups[key] = &group{got: got}
+		}
+		groups[key].where = append(groups[key].where, got.where)
+	}
+	s.mu.Unlock()
+	faults := []Fault{}
+	for _, g := range groups {
+		slices.Sort(g.where)
+		fault := Fault{Verdict: g.got.fault, Where: strings.Join(g.where, ", ")}
+		fault.Text = fmt.Sprintf("%s %s.", strings.Join(g.where, " and "), g.got.answer)
+		if g.got.advice != "" {
+			fault.Text = strings.TrimSuffix(fault.Text, ".") + "; " + g.got.advice + "."
+		}
+		for i := range results {
+			if results[i].Verdict == g.got.fault && slices.ContainsFunc(g.where, func(where string) bool { return under(results[i].Endpoint, where) }) {
+				fault.Images++
+			}
+		}
+		faults = append(faults, fault)
+	}
+	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Where, b.Where) })
+	return faults
+}
+
+// under tells whether a reference is one of a registry or repository.
+func under(ref, where string) bool {
+	rest, ok := strings.CutPrefix(ref, where)
+	return ok && (rest == "" || strings.ContainsAny(rest[:1], "/:@"))
+}
+
+// totals counts the distinct blobs that are held, and their bytes.
+func (s *session) totals() (blobs int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[string]bool{}
+	for _, r := range s.repositories {
+		r.mu.Lock()
+		for digest, check := range r.blobs {
+			if check.held && !seen[digest] {
+				seen[digest] = true
+				blobs++
+				bytes += check.size
+			}
+		}
+		r.mu.Unlock()
+	}
+	return blobs, bytes
+}
+
+// remember notes that an image was found whole.
+func (s *session) remember(r *repository, got *outcome) {
+	if !got.cached && got.byDigest {
+		s.prover.cache.put(cacheKey(r, got.digest, s.request), got.blobs)
+	}
+}
+
+// elsewhereTries bounds how many other places are asked for an image of a repository that no rule leads from.
+const elsewhereTries = 8
+
+// findElsewhere looks for images without a rule, and for those that the mirror lacks where the rules look, in the other
+// repositories that the rules know. One image of each repository is looked for; the place of that one is tried for the rest.
+func (s *session) findElsewhere(ctx context.Context, results []Result) {
+	places := map[string]*repository{} // by source repository; nil: none was found
+	for i := range results {
+		result := &results[i]
+		if result.Verdict != NoRule && result.Verdict != MissingManifest {
+			continue
+		}
+		ref, err := name.NewDigest(result.Ref)
+		if err != nil {
+			continue
+		}
+		source := ref.Context().Name()
+		place, known := places[source]
+		if !known {
+			place = s.searchElsewhere(ctx, ref, result.Endpoint)
+			places[source] = place
+		}
+		if place == nil || !place.has(ctx, ref.DigestStr()) {
+			continue
+		}
+		result.Elsewhere = place.name() + "@" + ref.DigestStr()
+		if result.Verdict == NoRule {
+			result.Text = fmt.Sprintf("The mirror has %s as %s, but no rule leads there; add one from %s to %s.", describe(result.Image), result.Elsewhere, source, place.name())
+		} else {
+			result.Text = fmt.Sprintf("The mirror has %s as %s, but the rules look in %s; correct the rule for %s.", describe(result.Image), result.Elsewhere, repositoryOf(result.Endpoint), source)
+		}
+	}
+}
+
+func repositoryOf(ref string) string {
+	at, _, _ := strings.Cut(ref, "@")
+	return at
+}
+
+func (s *session) searchElsewhere(ctx context.Context, ref name.Digest, endpoint string) *repository {
+	tried := 0
+	for _, candidate := range s.candidates(ref) {
+		if candidate.Ref.Name() == endpoint {
+			continue
+		}
+		if tried++; tried > elsewhereTries {
+			return nil
+		}
+		if r := s.repository(candidate); r.has(ctx, ref.DigestStr()) {
+			return r
+		}
+	}
+	return nil
+}
+
+// candidates are places where an image may lie: the mirrors of other rules as they are, and under their hosts by its path.
+func (s *session) candidates(ref name.Digest) []mirror.Endpoint {
+	var found []mirror.Endpoint
+	add := func(location string, insecure bool) {
+		options := []name.Option{}
+		if insecure {
+			options = append(options, name.Insecure)
+		}
+		at, err := name.NewDigest(location+"@"+ref.DigestStr(), options...)
+		if err != nil || !strings.Contains(location, "/") || slices.ContainsFunc(found, func(e mirror.Endpoint) bool { return e.Ref.Name() == at.Name() }) {
+			return
+		}
+		found = append(found, mirror.Endpoint{Ref: at, Insecure: insecure, Rule: "looked for elsewhere"})
+	}
+	rules := s.rules.List()
+	for _, rule := range rules {
+		for _, m := range rule.Mirrors {
+			add(m.Location, m.Insecure)
+		}
+	}
+	for _, rule := range rules {
+		for _, m := range rule.Mirrors {
+			host, _, _ := strings.Cut(m.Location, "/")
+			add(host+"/"+ref.Context().RepositoryStr(), m.Insecure)
+		}
+	}
+	return found
+}

@@ -1,0 +1,161 @@
+//go:build registry
+
+package registrytest
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/prover"
+	"landfall/appliance/simulate"
+)
+
+func TestMain(m *testing.M) {
+	simulate.Main()
+	os.Exit(m.Run())
+}
+
+// A gap that is planted, and all that the prover may say of it.
+type gap struct {
+	name     string
+	plant    func(*testing.T, *Site)
+	rules    func(*testing.T, *Site) *mirror.Rules // nil: oc-mirror's
+	password string                                // "": the right one
+	verdicts map[string]prover.Verdict             // of images that are not held
+	says     []string                              // of the sentences: there are as many as these
+	mend     func(*testing.T, *Site)
+}
+
+func gaps() []gap {
+	lastLayer := func(t *testing.T, s *Site, tag string) string {
+		layers, err := s.Images[tag].Layers()
+		require.NoError(t, err)
+		digest, err := layers[len(layers)-1].Digest()
+		require.NoError(t, err)
+		return digest.String()
+	}
+	return []gap{
+		{name: "nothing", verdicts: map[string]prover.Verdict{}},
+		{name: "a manifest is missing",
+			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd")) },
+			verdicts: map[string]prover.Verdict{"etcd": prover.MissingManifest},
+			says:     []string{"/openshift/release has no etcd (" + ComponentSource + "@sha256:"},
+			mend:     func(t *testing.T, s *Site) { s.Fill(t, "etcd") }},
+		{name: "a layer is missing",
+			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "blobs/"+lastLayer(t, s, "must-gather")) },
+			verdicts: map[string]prover.Verdict{"must-gather": prover.MissingLayer},
+			says:     []string{"/openshift/release has the manifest of must-gather (" + ComponentSource},
+			mend:     func(t *testing.T, s *Site) { s.Fill(t, "must-gather") }},
+		{name: "the release image is missing",
+			plant:    func(t *testing.T, s *Site) { s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) },
+			verdicts: map[string]prover.Verdict{"release image": prover.MissingManifest},
+			says:     []string{"/openshift/release-images has no release image"},
+			mend:     func(t *testing.T, s *Site) { s.Fill(t, "release") }},
+		{name: "no rule for the components",
+			rules: func(t *testing.T, s *Site) *mirror.Rules {
+				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages}))
+			},
+			verdicts: everyComponent(prover.NoRule), says: nil},
+		{name: "a rule for tags where digests are asked for",
+			rules: func(t *testing.T, s *Site) *mirror.Rules {
+				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages}),
+					s.MirrorSets("ImageTagMirrorSet", map[string]string{ComponentSource: Release}))
+			},
+			verdicts: everyComponent(prover.TagRule), says: nil},
+		{name: "a wrong CA",
+			rules: func(t *testing.T, s *Site) *mirror.Rules {
+				other, _, _ := authority(t, time.Now().Add(time.Hour))
+				return s.Rules(t, other)
+			},
+			verdicts: map[string]prover.Verdict{"release image": prover.BadTLS},
+			says:     []string{"has a certificate signed by an unknown authority; add the CA that signed the certificate of 127.0.0.1:"}},
+		{name: "a wrong password", password: "wrong",
+			verdicts: map[string]prover.Verdict{"release image": prover.Unauthorized},
+			says:     []string{"answered 401 Unauthorized"}},
+	}
+}
+
+func everyComponent(verdict prover.Verdict) map[string]prover.Verdict {
+	verdicts := map[string]prover.Verdict{}
+	for _, tag := range []string{"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent", "agent-installer-orchestrator",
+		"cli", "cluster-version-operator", "etcd", "installer", "machine-config-operator", "machine-os-images", "must-gather", "rhel-coreos"} {
+		verdicts[tag] = verdict
+	}
+	return verdicts
+}
+
+func TestEachPlantedGapIsNamedAndNothingElse(t *testing.T) {
+	s := NewSite(t)
+	for _, g := range gaps() {
+		t.Run(g.name, func(t *testing.T) {
+			if g.plant != nil {
+				g.plant(t, s)
+			}
+			rules := s.Rules(t, s.CA)
+			if g.rules != nil {
+				rules = g.rules(t, s)
+			}
+			password := Password
+			if g.password != "" {
+				password = g.password
+			}
+			requireVerdicts(t, s.Prove(t, rules, password), g.verdicts, g.says)
+			if g.mend != nil {
+				g.mend(t, s)
+				requireVerdicts(t, s.Prove(t, s.Rules(t, s.CA), Password), map[string]prover.Verdict{}, nil)
+			}
+		})
+	}
+}
+
+// requireVerdicts checks that the report names these images and sentences, and no others.
+func requireVerdicts(t *testing.T, report *prover.Report, verdicts map[string]prover.Verdict, says []string) {
+	t.Helper()
+	got, sentences := map[string]prover.Verdict{}, []string{}
+	for _, result := range report.Results {
+		if result.Verdict == prover.Held {
+			require.Empty(t, result.Text)
+			continue
+		}
+		got[strings.Join(result.Names, ",")] = result.Verdict
+		if result.Text != "" {
+			sentences = append(sentences, result.Text)
+		}
+	}
+	for _, fault := range report.Faults {
+		sentences = append(sentences, fault.Text)
+	}
+	require.Equal(t, verdicts, got)
+	require.Equal(t, len(verdicts) == 0, report.Complete())
+	if says == nil && len(verdicts) > 0 {
+		require.Len(t, sentences, len(verdicts))
+		return
+	}
+	require.Len(t, sentences, len(says), "%q", sentences)
+	for i := range says {
+		require.Contains(t, sentences[i], says[i])
+	}
+	require.Empty(t, report.Warnings)
+}
+
+func TestAnExpiredCertificateIsNamedOnce(t *testing.T) {
+	r := Start(t, Options{NotAfter: time.Now().Add(-time.Hour)})
+	s := &Site{Registry: r, Payload: &simulate.PushedPayload{Release: ReleaseSource + "@sha256:" + strings.Repeat("a", 64)}}
+	requireVerdicts(t, s.Prove(t, s.Rules(t, r.CA), Password), map[string]prover.Verdict{"release image": prover.BadTLS},
+		[]string{"has a certificate that is not valid: x509: certificate has expired or is not yet valid"})
+}
+
+func TestAnImageThatLiesWhereNoRuleLooksIsFound(t *testing.T) {
+	s := NewSite(t)
+	require.NoError(t, remote.Write(s.Ref(t, "elsewhere/etcd:1"), s.Images["etcd"], s.Remote()...))
+	s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd"))
+	rules := s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release, "quay.io/elsewhere": "elsewhere/etcd"}))
+	report := s.Prove(t, rules, Password)
+	requireVerdicts(t, report, map[string]prover.Verdict{"etcd": prover.MissingManifest}, []string{"but the rules look in " + s.Host + "/openshift/release; correct the rule for " + ComponentSource})
+}

@@ -1,0 +1,164 @@
+//go:build registry
+
+// Package registrytest runs Debian's docker-registry as a site's mirror, with TLS and a password, filled as oc-mirror lays
+// out a mirror, and plants gaps in it. It is built by make test-mirror alone.
+package registrytest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+)
+
+// Credentials of every registry here, and how htpasswd keeps them (bcrypt at its least cost: the registry computes it for
+// each request).
+const (
+	User     = "site"
+	Password = "a password: with a colon"
+	htpasswd = "site:$2a$04$UE7XbmSG.v5e3AH7zh3d0usP5GP6KcxJZovcWYWYtezv9uTJHfjJW\n"
+)
+
+// Registry is a docker-registry that runs.
+type Registry struct {
+	Host string // 127.0.0.1:port
+	CA   []byte // PEM of the authority that signed its certificate
+	dir  string
+	http http.RoundTripper
+}
+
+// Options alter a registry.
+type Options struct {
+	NotAfter time.Time // of the certificate; zero: in an hour
+}
+
+// Start runs a registry until the test ends.
+func Start(t testing.TB, options Options) *Registry {
+	t.Helper()
+	r := &Registry{dir: t.TempDir(), Host: freeAddress(t)}
+	r.Serve(t, options)
+	return r
+}
+
+// Serve starts the registry over what it stores.
+func (r *Registry) Serve(t testing.TB, options Options) {
+	t.Helper()
+	if options.NotAfter.IsZero() {
+		options.NotAfter = time.Now().Add(time.Hour)
+	}
+	ca, certificate, key := authority(t, options.NotAfter)
+	r.CA = ca
+	write := func(name string, data []byte) string {
+		path := filepath.Join(r.dir, name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	config := fmt.Sprintf(`version: 0.1
+log: {level: error, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: %q}
+  delete: {enabled: true}
+  cache: {blobdescriptor: inmemory}
+auth: {htpasswd: {realm: site, path: %q}}
+http:
+  addr: %q
+  tls: {certificate: %q, key: %q}
+`, filepath.Join(r.dir, "storage"), write("htpasswd", []byte(htpasswd)), r.Host, write("cert.pem", certificate), write("key.pem", key))
+	ctx, cancel := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, "docker-registry", "serve", write("config.yml", []byte(config)))
+	var log bytes.Buffer
+	command.Stdout, command.Stderr = &log, &log
+	require.NoError(t, command.Start(), "install it by .ci/install-registry")
+	answers := false
+	t.Cleanup(func() {
+		cancel()
+		if err := command.Wait(); err != nil && !answers { // it was killed, if it had started
+			t.Logf("docker-registry: %v\n%s", err, log.String())
+		}
+	})
+	// The tests' own way in believes the certificate, whatever its date.
+	r.http = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 16}
+	client := &http.Client{Transport: r.http}
+	require.Eventually(t, func() bool {
+		response, err := client.Get("https://" + r.Host + "/v2/")
+		return err == nil && response.Body.Close() == nil
+	}, 20*time.Second, 20*time.Millisecond, "docker-registry does not answer")
+	answers = true
+}
+
+// Remote are the options by which the library gets in.
+func (r *Registry) Remote() []remote.Option {
+	return []remote.Option{remote.WithTransport(r.http), remote.WithAuth(&authn.Basic{Username: User, Password: Password}), remote.WithJobs(8)}
+}
+
+// Ref names something in the registry.
+func (r *Registry) Ref(t testing.TB, path string) name.Reference {
+	t.Helper()
+	ref, err := name.ParseReference(r.Host + "/" + path)
+	require.NoError(t, err)
+	return ref
+}
+
+// Delete removes manifests/<digest> or blobs/<digest> from a repository, as an eager garbage collector would.
+func (r *Registry) Delete(t testing.TB, repository, what string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "https://"+r.Host+"/v2/"+repository+"/"+what, nil)
+	require.NoError(t, err)
+	request.SetBasicAuth(User, Password)
+	response, err := (&http.Client{Transport: r.http}).Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusAccepted, response.StatusCode, what)
+}
+
+// PullSecret has the entry for the registry, with a password.
+func (r *Registry) PullSecret(password string) string {
+	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host, base64.StdEncoding.EncodeToString([]byte(User+":"+password)))
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	return address
+}
+
+func authority(t testing.TB, until time.Time) (ca, certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Root"}, NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter: time.Now().Add(2 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, private.Public(), private)
+	require.NoError(t, err)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"}, NotBefore: root.NotBefore, NotAfter: until,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, private.Public(), private)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	require.NoError(t, err)
+	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	return block("CERTIFICATE", rootDER), block("CERTIFICATE", leafDER), block("EC PRIVATE KEY", keyDER)
+}

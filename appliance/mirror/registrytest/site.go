@@ -1,0 +1,149 @@
+//go:build registry
+
+package registrytest
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/prover"
+	"landfall/appliance/release"
+	"landfall/appliance/simulate"
+)
+
+// Where oc-mirror version 2 puts a release.
+const (
+	ReleaseImages = "openshift/release-images"
+	Release       = "openshift/release"
+)
+
+// Site is a mirror that holds a small release, and the internet that it came from.
+type Site struct {
+	*Registry
+	Payload  *simulate.PushedPayload
+	Upstream string // host:port, plain HTTP: holds the release under its original paths
+	Images   map[string]v1.Image
+}
+
+// NewSite runs a registry and fills it as oc-mirror version 2 does.
+func NewSite(t testing.TB) *Site {
+	t.Helper()
+	upstream := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(upstream.Close)
+	s := &Site{Registry: Start(t, Options{}), Upstream: strings.TrimPrefix(upstream.URL, "http://"), Images: map[string]v1.Image{}}
+	var err error
+	s.Payload, err = simulate.PushPayload(t.Context(), s.Upstream, simulate.Payload{Faults: simulate.PayloadFaults{NoInstaller: true}})
+	require.NoError(t, err)
+	for tag := range s.Payload.Images {
+		s.Images[tag] = s.pulled(t, fmt.Sprintf("%s/%s:%s-x86_64-%s", s.Upstream, Release, s.Payload.Version, tag))
+		s.give(t, s.Images[tag], "openshift-release-dev/ocp-v4.0-art-dev:"+tag)
+		s.Fill(t, tag)
+	}
+	s.Images["release"] = s.pulled(t, fmt.Sprintf("%s/%s:%s-x86_64", s.Upstream, ReleaseImages, s.Payload.Version))
+	s.give(t, s.Images["release"], "openshift-release-dev/ocp-release:release")
+	s.Fill(t, "release")
+	return s
+}
+
+func (s *Site) pulled(t testing.TB, ref string) v1.Image {
+	t.Helper()
+	parsed, err := name.ParseReference(ref, name.Insecure)
+	require.NoError(t, err)
+	image, err := remote.Image(parsed)
+	require.NoError(t, err)
+	return image
+}
+
+// give puts an image on the site's internet.
+func (s *Site) give(t testing.TB, image v1.Image, path string) {
+	t.Helper()
+	ref, err := name.ParseReference(s.Upstream+"/"+path, name.Insecure)
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(ref, image))
+}
+
+// Fill writes an image of the release, "release" itself, to where oc-mirror puts it.
+func (s *Site) Fill(t testing.TB, tag string) {
+	t.Helper()
+	path := fmt.Sprintf("%s:%s-x86_64-%s", Release, s.Payload.Version, tag)
+	if tag == "release" {
+		path = fmt.Sprintf("%s:%s-x86_64", ReleaseImages, s.Payload.Version)
+	}
+	ref := s.Ref(t, path)
+	layers, err := s.Images[tag].Layers()
+	require.NoError(t, err)
+	for _, layer := range layers { // remote.Write leaves all out when the manifest is there
+		require.NoError(t, remote.WriteLayer(ref.Context(), layer, s.Remote()...))
+	}
+	require.NoError(t, remote.Write(ref, s.Images[tag], s.Remote()...))
+}
+
+// Digest is that of an image of the release.
+func (s *Site) Digest(t testing.TB, tag string) string {
+	t.Helper()
+	digest, err := s.Images[tag].Digest()
+	require.NoError(t, err)
+	return digest.String()
+}
+
+// MirrorSets is what oc-mirror leaves in cluster-resources: digest rules from each source to a repository of the mirror.
+func (s *Site) MirrorSets(kind string, rules map[string]string) []byte {
+	list := map[string]string{"ImageDigestMirrorSet": "imageDigestMirrors", "ImageTagMirrorSet": "imageTagMirrors"}[kind]
+	text := "---\napiVersion: config.openshift.io/v1\nkind: " + kind + "\nmetadata:\n  name: release-0\nspec:\n  " + list + ":\n"
+	for source, repository := range rules {
+		text += fmt.Sprintf("  - source: %s\n    mirrors: [%s/%s]\n", source, s.Host, repository)
+	}
+	return []byte(text)
+}
+
+// Sources of a release.
+const (
+	ReleaseSource   = "quay.io/openshift-release-dev/ocp-release"
+	ComponentSource = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
+)
+
+// Rules are those that oc-mirror writes, or others, with a CA bundle.
+func (s *Site) Rules(t testing.TB, ca []byte, sets ...[]byte) *mirror.Rules {
+	t.Helper()
+	if sets == nil {
+		sets = [][]byte{s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release})}
+	}
+	sources := mirror.Sources{CABundle: []mirror.Document{{Name: "ca.pem", Data: ca}}}
+	for _, set := range sets {
+		sources.MirrorSets = append(sources.MirrorSets, mirror.Document{Name: "idms-oc-mirror.yaml", Data: set})
+	}
+	rules, err := mirror.Parse(sources)
+	require.NoError(t, err)
+	return rules
+}
+
+// Prove proves the release by rules and a password, as the appliance does.
+func (s *Site) Prove(t testing.TB, rules *mirror.Rules, password string) *prover.Report {
+	t.Helper()
+	secret, err := mirror.ParsePullSecret(s.PullSecret(password))
+	require.NoError(t, err)
+	client := mirror.NewClient(rules, mirror.ClientOptions{})
+	t.Cleanup(client.CloseIdleConnections)
+	library, err := release.New(release.Options{Mirror: client, CacheDir: t.TempDir(), Logger: discard()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, library.Close()) })
+	report, err := prover.Release(t.Context(), prover.New(prover.Options{Client: client}), library, prover.ReleaseRequest{
+		PullSpec: s.Payload.Release, Architecture: "x86_64", Secret: secret,
+	}, nil)
+	require.NoError(t, err)
+	return &report.Report
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
