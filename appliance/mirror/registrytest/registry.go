@@ -43,6 +43,7 @@ const (
 type Registry struct {
 	Host string // 127.0.0.1:port
 	CA   []byte // PEM of the authority that signed its certificate
+	Pid  int
 	dir  string
 	http http.RoundTripper
 }
@@ -89,6 +90,7 @@ http:
 	var log bytes.Buffer
 	command.Stdout, command.Stderr = &log, &log
 	require.NoError(t, command.Start(), "install it by .ci/install-registry")
+	r.Pid = command.Process.Pid
 	answers := false
 	t.Cleanup(func() {
 		cancel()
