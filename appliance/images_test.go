@@ -181,14 +181,15 @@ func TestABootListenerServesImagesAndNothingElse(t *testing.T) {
 }
 
 // TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead has 50 clients read the image in ranges, half of them under one name,
-// while the infra-env is patched 100 times: each gets the bytes of one revision.
+// while the infra-env is patched 100 times, now and then between their ranges from the first to the last: each gets the
+// bytes of one revision.
 func TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead(t *testing.T) {
-	const clients, patches = 50, 100
+	const clients, patches, ranges = 50, 100, 40
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	size := d.image(env).Full.SizeBytes
-	piece := size/40 + 1
+	piece := size/ranges + 1
 
 	var mu sync.Mutex
 	revisions := map[string]bool{}
@@ -202,7 +203,7 @@ func TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead(t *testing.T) {
 	note()
 	got := make([]string, clients)
 	var reading sync.WaitGroup
-	turns := make(chan struct{}, clients*41)
+	turns := make(chan struct{}) // a range for each that is taken
 	for client := range clients {
 		reading.Go(func() {
 			agent := "bmc"
@@ -211,17 +212,18 @@ func TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead(t *testing.T) {
 			}
 			sum := sha256.New()
 			for at := int64(0); at < size; at += piece {
+				<-turns
 				request, err := http.NewRequest(http.MethodGet, env.DownloadURL, nil)
 				if err != nil {
 					t.Error(err)
-					return
+					continue
 				}
 				request.Header.Set("User-Agent", agent)
 				request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", at, at+piece-1))
 				response, err := http.DefaultClient.Do(request)
 				if err != nil {
 					t.Error(err)
-					return
+					continue
 				}
 				if _, err := io.Copy(sum, response.Body); err != nil {
 					t.Error(err)
@@ -229,13 +231,14 @@ func TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead(t *testing.T) {
 				if err := response.Body.Close(); err != nil {
 					t.Error(err)
 				}
-				turns <- struct{}{}
 			}
 			got[client] = fmt.Sprintf("%x", sum.Sum(nil))
 		})
 	}
 	for i := range patches {
-		<-turns
+		for range clients * ranges / patches {
+			turns <- struct{}{}
+		}
 		_, err := d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{IgnitionConfigOverride: fmt.Sprintf(
 			`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/revision","contents":{"source":"data:,%d"}}]}}`, i)})
 		require.NoError(t, err)
