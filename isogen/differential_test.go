@@ -2,9 +2,6 @@ package isogen_test
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -22,174 +19,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/isogen"
+	"landfall/isogen/plain"
 	"landfall/isogen/skeleton"
 )
 
-// builder makes a discovery image the plain way: all of it in memory, bytes overwritten where they are found by a reader
-// of its own. It shares no code with what it checks, and knows only what it needs.
-type builder []byte
-
-func (b builder) le32(at int) int { return int(binary.LittleEndian.Uint32(b[at:])) }
-
-func (b builder) put32(at, v int) {
-	binary.LittleEndian.PutUint32(b[at:], uint32(v))
-	binary.BigEndian.PutUint32(b[at+4:], uint32(v))
-}
-
-// record finds the directory record of a file, in the tree of the volume descriptor in the given sector. Names are as the
-// tree has them, without versions.
-func (b builder) record(descriptor int, names ...string) int {
-	at := descriptor*2048 + 156
-	for _, name := range names {
-		dir, size := b.le32(at+2)*2048, b.le32(at+10)
-		at = -1
-		for i := dir; i < dir+size && at < 0; {
-			if b[i] == 0 {
-				i = (i/2048 + 1) * 2048
-				continue
-			}
-			id := strings.ReplaceAll(string(b[i+33:i+33+int(b[i+32])]), "\x00", "")
-			if id, _, _ = strings.Cut(id, ";"); strings.EqualFold(id, name) {
-				at = i
-			}
-			i += int(b[i])
-		}
-		if at < 0 {
-			return -1
-		}
+// plainFiles are a payload's files as package plain takes them.
+func plainFiles(p isogen.Payload) []plain.File {
+	var files []plain.File
+	for _, f := range p.Files {
+		files = append(files, plain.File{Path: f.Path, Mode: int(f.Mode), Data: f.Data})
 	}
-	return at
-}
-
-// file finds a file by its plain name in the primary tree.
-func (b builder) file(name string) (at, size int) {
-	name = strings.NewReplacer(".json", ".JSO").Replace(name)
-	r := b.record(16, strings.Split(name, "/")...)
-	if r < 0 {
-		return -1, 0
-	}
-	return b.le32(r+2) * 2048, b.le32(r + 10)
-}
-
-// newc writes one member of a cpio archive, numbered by inode.
-func newc(w *bytes.Buffer, inode int, name string, mode, links int, data []byte) {
-	fmt.Fprintf(w, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00",
-		inode, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(name)+1, 0, name)
-	for w.Len()%4 != 0 {
-		w.WriteByte(0)
-	}
-	w.Write(data)
-	for w.Len()%4 != 0 {
-		w.WriteByte(0)
-	}
+	return files
 }
 
 func packed(t *testing.T, p isogen.Payload) []byte {
 	t.Helper()
-	var archive, out bytes.Buffer
-	members := 0
-	add := func(name string, mode, links int, data []byte) {
-		members++
-		newc(&archive, members, name, mode, links, data)
-	}
-	add("config.ign", 0o100600, 1, p.Ignition)
-	files := map[string]isogen.File{}
-	for _, f := range p.Files {
-		files[f.Path] = f
-	}
-	made := map[string]bool{".": true}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		var dirs []string
-		for dir := path.Dir(name); !made[dir]; dir = path.Dir(dir) {
-			made[dir] = true
-			dirs = append([]string{dir}, dirs...)
-		}
-		for _, dir := range dirs {
-			add(dir, 0o040755, 2, nil)
-		}
-		add(name, 0o100000|int(files[name].Mode), 1, files[name].Data)
-	}
-	newc(&archive, 0, "TRAILER!!!", 0, 1, nil)
-	z, err := gzip.NewWriterLevel(&out, 9)
+	b, err := plain.Pack(p.Ignition, plainFiles(p))
 	require.NoError(t, err)
-	z.Name = "landfall"
-	_, err = z.Write(archive.Bytes())
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	return out.Bytes()
-}
-
-// embed puts the payload into the embed area, or behind everything else.
-func (b builder) embed(t *testing.T, data []byte) builder {
-	t.Helper()
-	name := "images/ignition.img"
-	info := struct{ Offset, Length int }{}
-	if at, size := b.file("coreos/igninfo.json"); at > 0 {
-		var described struct {
-			File           string
-			Offset, Length int
-		}
-		require.NoError(t, json.Unmarshal(b[at:at+size], &described))
-		name, info.Offset, info.Length = described.File, described.Offset, described.Length
-	}
-	at, size := b.file(name)
-	if info.Length > 0 {
-		size = info.Length
-	}
-	clear(b[at+info.Offset : at+info.Offset+size])
-	if len(data) <= size {
-		copy(b[at+info.Offset:], data)
-		return b
-	}
-	sectors := (len(data) + 2047) / 2048
-	for len(b)%2048 != 0 {
-		b = append(b, 0)
-	}
-	start := len(b) / 2048
-	b = append(append(b, data...), make([]byte, sectors*2048-len(data))...)
-	for descriptor := 16; b[descriptor*2048] != 255; descriptor++ {
-		if kind := b[descriptor*2048]; kind != 1 && kind != 2 {
-			continue
-		}
-		b.put32(descriptor*2048+80, start+sectors)
-		r := b.record(descriptor, strings.Split(name, "/")...)
-		b.put32(r+2, start)
-		b.put32(r+10, sectors*2048)
-	}
-	if string(b[32744:32752]) == "coreiso+" {
-		binary.LittleEndian.PutUint64(b[32752:], uint64(start)*2048)
-		binary.LittleEndian.PutUint64(b[32760:], uint64(sectors)*2048)
-	}
 	return b
-}
-
-// arguments writes a command line to every area.
-func (b builder) arguments(t *testing.T, line string) {
-	t.Helper()
-	fill := func(at, size int, end, pad string) {
-		copy(b[at:at+size], line+end+strings.Repeat(pad, size))
-	}
-	if at, size := b.file("coreos/kargs.json"); at > 0 {
-		var kargs struct {
-			Size  int
-			Files []struct {
-				Path, End, Pad string
-				Offset         int
-			}
-		}
-		require.NoError(t, json.Unmarshal(b[at:at+size], &kargs))
-		for _, f := range kargs.Files {
-			if f.End == "" {
-				f.End, f.Pad = "\n", "#"
-			}
-			file, _ := b.file(f.Path)
-			fill(file+f.Offset, kargs.Size, f.End, f.Pad)
-		}
-	} else if string(b[32672:32680]) == "coreKarg" {
-		for at := 32696; at < 32744 && binary.LittleEndian.Uint64(b[at:]) != 0; at += 8 {
-			fill(int(binary.LittleEndian.Uint64(b[at:])), b.le32(32680), "\n", "#")
-		}
-	}
 }
 
 // recipe is a random image.
@@ -252,8 +99,8 @@ func TestImagesAreThoseOfAnIndependentBuilder(t *testing.T) {
 			image, err := base.Full(r.payload, r.args...)
 			require.NoError(t, err)
 
-			want := builder(bytes.Clone(published)).embed(t, packed(t, r.payload))
-			want.arguments(t, r.line)
+			want, err := plain.Build(published, r.payload.Ignition, plainFiles(r.payload), r.line)
+			require.NoError(t, err)
 			require.EqualValues(t, len(want), image.Size())
 			got := contents(t, image)
 			if !bytes.Equal(want, got) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/isogen"
+	"landfall/isogen/plain"
 	"landfall/isogen/skeleton"
 )
 
@@ -27,16 +28,16 @@ type readBack struct {
 	hasKargs        bool
 }
 
-func readBackOf(t *testing.T, iso builder) (r readBack) {
+func readBackOf(t *testing.T, iso plain.ISO) (r readBack) {
 	t.Helper()
 	info := struct {
 		File           string
 		Offset, Length *int
 	}{File: "IMAGES/IGNITION.IMG"}
-	if at, size := iso.file("COREOS/IGNINFO.JSO"); at >= 0 {
+	if at, size := iso.File("COREOS/IGNINFO.JSO"); at >= 0 {
 		require.NoError(t, json.Unmarshal(iso[at:at+size], &info))
 	}
-	at, length := iso.file(strings.ToUpper(info.File))
+	at, length := iso.File(strings.ToUpper(info.File))
 	require.Positive(t, at, info.File)
 	if info.Offset != nil {
 		at, length = at+*info.Offset, length-*info.Offset
@@ -50,7 +51,7 @@ func readBackOf(t *testing.T, iso builder) (r readBack) {
 }
 
 // readKernelArguments takes kargs.json, or else the header; every area must say the same.
-func (r *readBack) readKernelArguments(t *testing.T, iso builder) {
+func (r *readBack) readKernelArguments(t *testing.T, iso plain.ISO) {
 	t.Helper()
 	parse := func(at, size int, pad, end string) string {
 		return strings.TrimSpace(strings.TrimRight(strings.TrimRight(string(iso[at:at+size]), pad), end))
@@ -61,7 +62,7 @@ func (r *readBack) readKernelArguments(t *testing.T, iso builder) {
 		}
 		r.kargs, r.hasKargs = line, true
 	}
-	if at, size := iso.file("COREOS/KARGS.JSO"); at >= 0 {
+	if at, size := iso.File("COREOS/KARGS.JSO"); at >= 0 {
 		var kargs struct {
 			Default string
 			Size    int
@@ -82,7 +83,7 @@ func (r *readBack) readKernelArguments(t *testing.T, iso builder) {
 			if f.End != nil {
 				end = *f.End
 			}
-			file, _ := iso.file(strings.ToUpper(f.Path))
+			file, _ := iso.File(strings.ToUpper(f.Path))
 			require.Positive(t, file, f.Path)
 			add(parse(file+f.Offset, kargs.Size, pad, end))
 		}

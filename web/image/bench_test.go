@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,8 +62,9 @@ type usage struct {
 
 // contest is what a serving process says of itself: addresses of both servers, and how long the base took to be ready.
 type contest struct {
-	Image, File string
-	Ready       time.Duration
+	Image, File       string
+	ImageTLS, FileTLS string
+	Ready             time.Duration
 }
 
 // serveForBenchmarks serves an image over a base as the appliance does, and the base as http.ServeFile does, until
@@ -96,6 +99,8 @@ func serveForBenchmarks(path string) error {
 	go func() { ended <- server.Serve(context.Background(), listener) }()
 	go func() { ended <- http.Serve(plain, mux) }()
 	said.Image, said.File = listener.Addr().String(), plain.Addr().String()
+	imageTLS, fileTLS := httptest.NewTLSServer(server), httptest.NewTLSServer(mux)
+	said.ImageTLS, said.FileTLS = imageTLS.Listener.Addr().String(), fileTLS.Listener.Addr().String()
 	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
 		return err
 	}
@@ -168,6 +173,20 @@ func (c *contest) dial(b *testing.B, ofImage bool) *rawClient {
 	}
 	conn, err := net.Dial("tcp", address)
 	require.NoError(b, err)
+	return newRawClient(b, conn, address, target)
+}
+
+func (c *contest) dialTLS(b *testing.B, ofImage bool) *rawClient {
+	address, target := c.FileTLS, "/file.iso"
+	if ofImage {
+		address, target = c.ImageTLS, path
+	}
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // of a certificate made for this run
+	require.NoError(b, err)
+	return newRawClient(b, conn, address, target)
+}
+
+func newRawClient(b *testing.B, conn net.Conn, address, target string) *rawClient {
 	b.Cleanup(func() { conn.Close() })
 	return &rawClient{conn, bufio.NewReaderSize(conn, 256<<10), "GET " + target + " HTTP/1.1\r\nHost: " + address + "\r\nUser-Agent: bmc\r\n", make([]byte, 256<<10)}
 }
@@ -214,11 +233,17 @@ func (c *rawClient) skip(n int64) error {
 // the throughput as the client sees it.
 func BenchmarkImageDownload(b *testing.B) {
 	c, used := startContest(b, benchBase)
+	b.Run("http", func(b *testing.B) { benchmarkDownload(b, c, used, c.dial) })
+	// Over TLS nothing goes from file to socket in the kernel, here or there.
+	b.Run("https", func(b *testing.B) { benchmarkDownload(b, c, used, c.dialTLS) })
+}
+
+func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b *testing.B, ofImage bool) *rawClient) {
 	var spent [2]time.Duration
 	var first, cpu [2][]float64
 	var sent [2]int64
 	download := func(which int, all bool) {
-		client := c.dial(b, which == 1)
+		client := dial(b, which == 1)
 		defer client.conn.Close()
 		before := used()
 		start := time.Now()
@@ -303,8 +328,8 @@ func BenchmarkImageRanges(b *testing.B) {
 	}
 }
 
-// BenchmarkImageCrowd has 64 clients in the middle of a download at once, and then 1,000 that read slowly: the memory that
-// the server takes for them above what it takes at rest.
+// BenchmarkImageCrowd has 64 clients in the middle of a download at once, and then 1,000: the memory that the server takes
+// for them above what it takes at rest.
 func BenchmarkImageCrowd(b *testing.B) {
 	c, used := startContest(b, 256<<20)
 	for _, size := range []int{64, 1000} {
