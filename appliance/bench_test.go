@@ -223,6 +223,7 @@ func pollInstructions(b *testing.B, rate int) {
 		next[client] = make(chan struct{}, 4)
 	}
 	var running sync.WaitGroup
+	failed := make(chan error, connections)
 	start := time.Now()
 	for client := range connections {
 		running.Go(func() {
@@ -236,7 +237,7 @@ func pollInstructions(b *testing.B, rate int) {
 						<-time.After(time.Until(due))
 					}
 					if err := poll(client, serial); err != nil {
-						b.Error(err)
+						failed <- err
 						return
 					}
 					latencies[client] = append(latencies[client], time.Since(due))
@@ -246,7 +247,11 @@ func pollInstructions(b *testing.B, rate int) {
 		})
 	}
 	for turns := 0; b.Loop(); turns++ {
-		next[turns%connections] <- struct{}{}
+		select {
+		case next[turns%connections] <- struct{}{}:
+		case err := <-failed:
+			b.Fatal(err)
+		}
 	}
 	for client := range next {
 		close(next[client])
