@@ -156,7 +156,7 @@ func (a *Appliance) newServer() error {
 	}
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Mirror: a.mirror, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
+		Mirror: a.mirror, Doctor: view{a, a.discovery}, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
 	}); err != nil {
 		return err
 	}

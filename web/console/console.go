@@ -41,6 +41,8 @@ type Options struct {
 	Mirror Mirror
 	// AMS tells OpenShift Cluster Manager of the clusters; nil when that is switched off.
 	AMS Subscriptions
+	// Doctor examines the site; nil leaves its operation out.
+	Doctor Doctor
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -108,6 +110,9 @@ func Register(router *echo.Echo, options Options) error {
 	}
 	if options.Mirror != nil {
 		mirrorRules{options.Mirror}.register(router)
+	}
+	if options.Doctor != nil {
+		registerDoctor(router, options.Doctor)
 	}
 	router.GET("/api/*", func(c echo.Context) error {
 		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)

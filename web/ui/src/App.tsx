@@ -9,6 +9,7 @@ import { LiveProvider } from './live/LiveProvider';
 
 const Installer = lazy(() => import('./Installer'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
+const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 
 /** The page: our header and banner around the Assisted Installer's own screens and ours, kept live by the appliance's feed. */
 export const App = () => (
@@ -25,6 +26,7 @@ export const App = () => (
           >
             <Routes>
               <Route path="/os-images" element={<OsImagesPage />} />
+              <Route path="/doctor" element={<DoctorPage />} />
               <Route path="*" element={<Installer />} />
             </Routes>
           </Suspense>

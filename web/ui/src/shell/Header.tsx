@@ -28,6 +28,7 @@ const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/assisted-in
 const pages = [
   { path: '/assisted-installer/clusters', name: 'Clusters' },
   { path: '/os-images', name: 'OS images' },
+  { path: '/doctor', name: 'Doctor' },
 ];
 
 /** The pages; that of the OS images says how far uploads are. */

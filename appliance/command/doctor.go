@@ -1,0 +1,79 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/doctor"
+	"landfall/web/console"
+)
+
+// errSick is the end of an examination that found something red. The report has said what.
+var errSick = errors.New("the site is not ready: see what is red above")
+
+func newDoctor() *cobra.Command {
+	var asJSON, all bool
+	var cluster string
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at the site: names, clocks, registries, addresses, proxies, and what hosts found",
+		Long: "Looks at what the site gives an installation, from the machine that the appliance runs on: DNS records, time\n" +
+			"servers, the registries' certificates and clocks, whether virtual addresses are free, proxies, and what the\n" +
+			"cluster's hosts have found themselves. Ends with 1 if anything is red.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path := console.DoctorRoute
+			if cluster != "" {
+				path += "?cluster_id=" + url.QueryEscape(cluster)
+			}
+			var report doctor.Report
+			if err := appliance.call(cmd.Context(), http.MethodGet, path, nil, &report); err != nil {
+				return err
+			}
+			write := func() error { return writeReport(cmd.OutOrStdout(), &report, all) }
+			if asJSON {
+				write = func() error { return writeJSON(cmd.OutOrStdout(), &report) }
+			}
+			if err := write(); err != nil {
+				return err
+			}
+			if report.Verdict == doctor.Red {
+				return errSick
+			}
+			return nil
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster that is to be installed")
+	cmd.Flags().BoolVar(&all, "all", false, "write what is green, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// writeReport writes findings one below the other, since their sentences are too long for columns.
+func writeReport(out io.Writer, report *doctor.Report, all bool) error {
+	counts := make(map[doctor.Verdict]int)
+	area := ""
+	for _, finding := range report.Findings {
+		counts[finding.Verdict]++
+		if finding.Verdict == doctor.Green && !all {
+			continue
+		}
+		if finding.Area != area {
+			area = finding.Area
+			fmt.Fprintf(out, "%s\n", area)
+		}
+		fmt.Fprintf(out, "  %-8s%s\n          asked     %s\n          answered  %s\n", finding.Verdict, finding.Subject, finding.Asked, finding.Answered)
+		if finding.Do != "" {
+			fmt.Fprintf(out, "          do        %s\n", finding.Do)
+		}
+	}
+	_, err := fmt.Fprintf(out, "%d red, %d amber, %d unknown, %d green\n", counts[doctor.Red], counts[doctor.Amber], counts[doctor.Unknown], counts[doctor.Green])
+	return err
+}

@@ -1,0 +1,135 @@
+package doctor
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrCannotTell is the error of a Doctor's Neighbour for an address of a network that this machine is not in.
+var ErrCannotTell = errors.New("this machine is not in the address's network")
+
+func (e *examination) addressChecks() []check {
+	var checks []check
+	for _, address := range e.site.Free {
+		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.free(ctx, address)} })
+	}
+	return checks
+}
+
+// free looks whether an address that the cluster is to get belongs to nobody yet.
+func (e *examination) free(ctx context.Context, address netip.Addr) Finding {
+	finding := Finding{Area: Addresses, Subject: address.String(), Verdict: Green, Asked: "who answers for it on the wire", Answered: "nobody"}
+	if len(e.site.MachineNetworks) > 0 && !slices.ContainsFunc(e.site.MachineNetworks, func(p netip.Prefix) bool { return p.Contains(address) }) {
+		finding.Verdict, finding.Asked = Red, "whether it is in a machine network"
+		finding.Answered = "the machine networks are " + prefixes(e.site.MachineNetworks)
+		finding.Do = fmt.Sprintf("Choose an address of these networks instead of %s.", address)
+		return finding
+	}
+	holder, err := e.Neighbour(ctx, address)
+	switch {
+	case err != nil:
+		finding.Verdict, finding.Answered = Unknown, "it can't be told from here: "+err.Error()
+		finding.Do = "The hosts look themselves once they are up; until then, see that nothing else has the address."
+	case holder != "":
+		finding.Verdict, finding.Answered = Red, holder
+		finding.Do = fmt.Sprintf("Find the machine with %s and give it another address, or choose another one for the cluster.", holder)
+	}
+	return finding
+}
+
+func prefixes(networks []netip.Prefix) string {
+	texts := make([]string, len(networks))
+	for i, network := range networks {
+		texts[i] = network.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+const (
+	// neighbourPatience is how long the kernel takes to give up on an IPv4 neighbour: three questions, a second each.
+	neighbourPatience = 3200 * time.Millisecond
+	neighbourLook     = 50 * time.Millisecond
+	// discardPort is where a datagram does no harm (RFC 863).
+	discardPort = "9"
+)
+
+// neighbour has the kernel look for an address on the wire, which takes no rights: a datagram is sent to it, and the
+// kernel's table of neighbours says whether anybody answered.
+func neighbour(ctx context.Context, address netip.Addr) (string, error) {
+	own, near, err := ownAddress(address)
+	switch {
+	case err != nil:
+		return "", err
+	case own:
+		return "this machine itself", nil
+	case !near:
+		return "", ErrCannotTell
+	case !address.Is4():
+		return "", errors.New("neighbours with IPv6 addresses are not asked for")
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(address.String(), discardPort))
+	if err != nil {
+		return "", err
+	}
+	_, err = conn.Write([]byte{0})
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return "", err
+	}
+	ticks := time.NewTicker(neighbourLook)
+	defer ticks.Stop()
+	ctx, cancel := context.WithTimeout(ctx, neighbourPatience)
+	defer cancel()
+	for {
+		table, err := os.ReadFile("/proc/net/arp")
+		if err != nil {
+			return "", err
+		}
+		if mac := arpEntry(string(table), address); mac != "" {
+			return mac, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// ownAddress tells whether an address is one of this machine's, or of a network that it is in.
+func ownAddress(address netip.Addr) (own, near bool, err error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return false, false, err
+	}
+	for _, held := range addresses {
+		prefix, err := netip.ParsePrefix(held.String())
+		if err != nil {
+			continue
+		}
+		own = own || prefix.Addr().Unmap() == address
+		near = near || prefix.Contains(address)
+	}
+	return own, near, nil
+}
+
+// arpComplete is the flag of an entry whose hardware address is known (ATF_COM, linux/if_arp.h).
+const arpComplete = "0x2"
+
+// arpEntry finds the hardware address of an address in the kernel's table; "" when nobody answered for it.
+func arpEntry(table string, address netip.Addr) string {
+	for lines := bufio.NewScanner(strings.NewReader(table)); lines.Scan(); {
+		fields := strings.Fields(lines.Text()) // IP address, HW type, flags, HW address, mask, device
+		if len(fields) == 6 && fields[0] == address.String() && fields[2] == arpComplete && fields[3] != "00:00:00:00:00:00" {
+			return fields[3]
+		}
+	}
+	return ""
+}

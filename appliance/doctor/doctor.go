@@ -1,0 +1,170 @@
+// Package doctor looks at what a site gives an installation, before a server boots: names, clocks, registries, addresses,
+// the way there and proxies. What it finds is a list of findings, each with what was asked, what answered and what to do.
+//
+// It looks from the machine that it runs on. What can't be told from there is said to be unknown, not good.
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+)
+
+// Verdict is how good a finding is.
+type Verdict string
+
+// The verdicts, the best first. Unknown is for what can't be told from this machine.
+const (
+	Green   Verdict = "green"
+	Unknown Verdict = "unknown"
+	Amber   Verdict = "amber" // it may go wrong, or people will be in the way of it later
+	Red     Verdict = "red"   // an installation does not get through
+)
+
+// worse tells whether v is worse than other.
+func (v Verdict) worse(other Verdict) bool { return v.rank() > other.rank() }
+
+func (v Verdict) rank() int {
+	switch v {
+	case Red:
+		return 3
+	case Amber:
+		return 2
+	case Unknown:
+		return 1
+	}
+	return 0
+}
+
+// The areas of findings, in the order of a report.
+const (
+	Names      = "names"
+	Clocks     = "clocks"
+	Registries = "registries"
+	Addresses  = "addresses"
+	Proxies    = "proxies"
+	Hosts      = "hosts"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Area     string  `json:"area"`
+	Subject  string  `json:"subject"` // what was looked at: a name, a server, an address
+	Verdict  Verdict `json:"verdict"`
+	Asked    string  `json:"asked"`
+	Answered string  `json:"answered"`
+	Do       string  `json:"do,omitempty"` // what a person does about it; "" when nothing
+}
+
+// Report is what an examination found.
+type Report struct {
+	At       time.Time `json:"at"` // UTC, of this machine's clock
+	Cluster  string    `json:"cluster,omitempty"`
+	Verdict  Verdict   `json:"verdict"` // the worst of the findings
+	Findings []Finding `json:"findings"`
+}
+
+// Site is what an examination looks at. What is left out is not looked at.
+type Site struct {
+	// Cluster and BaseDomain make the cluster's names; without them no names are looked at.
+	Cluster, BaseDomain string
+	// NamesNeeded says that hosts can't do without the site's DNS records: clusters without virtual addresses of their own.
+	NamesNeeded bool
+	// APIAddresses and IngressAddresses are what the cluster's names must lead to; none means that they are not known yet.
+	APIAddresses, IngressAddresses []netip.Addr
+	// Free are addresses that nobody may have yet.
+	Free []netip.Addr
+	// MachineNetworks are those of the hosts.
+	MachineNetworks []netip.Prefix
+	// Resolvers are the site's DNS servers, each "address:port", and Search the domains that unfinished names are tried in.
+	Resolvers, Search []string
+	// NTPSources are names or addresses of time servers, with a port or without.
+	NTPSources []string
+	// Registries are those that images are pulled from.
+	Registries []Registry
+	// Authorities are trusted for registries beside those of this machine; nil for none.
+	Authorities *x509.CertPool
+	// Proxy is what hosts reach the outside by.
+	Proxy Proxy
+	// Direct are URLs that hosts must reach without the proxy beside the registries': the appliance's own.
+	Direct []string
+	// Measured is what hosts found themselves.
+	Measured []Finding
+}
+
+// Registry is a registry that images are pulled from.
+type Registry struct {
+	Host     string // with a port or without
+	Insecure bool   // nobody looks at its certificate, and it may speak http
+}
+
+// Doctor examines sites.
+type Doctor struct {
+	// Clock is this machine's; nil is the real one.
+	Clock clockwork.Clock
+	// Patience is how long an answer is waited for; 0 means 3 s.
+	Patience time.Duration
+	// Neighbour says which hardware address answers for an IP address of a network that this machine is in, "" when none
+	// does. ErrCannotTell is for those of other networks. nil asks the system.
+	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
+}
+
+const (
+	defaultPatience = 3 * time.Second
+	// atOnce bounds how many things are looked at at the same time.
+	atOnce = 16
+)
+
+// examination is one examination under way.
+type examination struct {
+	Doctor
+	site *Site
+}
+
+// check looks at one thing.
+type check func(context.Context) []Finding
+
+// Examine looks at a site and returns what it found, always: what could not be asked is a finding too. It takes a few
+// times the patience at the most.
+func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
+	if d.Clock == nil {
+		d.Clock = clockwork.NewRealClock()
+	}
+	if d.Patience == 0 {
+		d.Patience = defaultPatience
+	}
+	if d.Neighbour == nil {
+		d.Neighbour = neighbour
+	}
+	e := &examination{d, site}
+	checks := e.nameChecks()
+	checks = append(checks, e.clockChecks()...)
+	checks = append(checks, e.registryChecks()...)
+	checks = append(checks, e.addressChecks()...)
+	checks = append(checks, e.proxyCheck)
+	found := make([][]Finding, len(checks))
+	var group sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
+	for i, look := range checks {
+		turns <- struct{}{}
+		group.Go(func() {
+			found[i] = look(ctx)
+			<-turns
+		})
+	}
+	group.Wait()
+	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Verdict: Green, Findings: []Finding{}}
+	for _, findings := range append(found, site.Measured) {
+		report.Findings = append(report.Findings, findings...)
+	}
+	for _, finding := range report.Findings {
+		if finding.Verdict.worse(report.Verdict) {
+			report.Verdict = finding.Verdict
+		}
+	}
+	return report
+}

@@ -1,0 +1,304 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"github.com/beevik/ntp"
+)
+
+// nobody is a wire on which no address is taken.
+func nobody(context.Context, netip.Addr) (string, error) { return "", nil }
+
+// find returns the finding about a subject.
+func find(t *testing.T, report *Report, subject string) Finding {
+	t.Helper()
+	for _, finding := range report.Findings {
+		if finding.Subject == subject {
+			return finding
+		}
+	}
+	require.Failf(t, "no such finding", "%s in %+v", subject, report.Findings)
+	return Finding{}
+}
+
+func addresses(texts ...string) []netip.Addr {
+	var list []netip.Addr
+	for _, text := range texts {
+		list = append(list, netip.MustParseAddr(text))
+	}
+	return list
+}
+
+func TestNamesOfAClusterAreAskedOfEachResolver(t *testing.T) {
+	good := []string{
+		"api.lab.site.test. 60 IN A 10.0.0.4", "api-int.lab.site.test. 60 IN A 10.0.0.4", "*.apps.lab.site.test. 60 IN A 10.0.0.5",
+		"4.0.0.10.in-addr.arpa. 60 IN PTR api.lab.site.test.",
+	}
+	const api, wild = "api.lab.site.test", "*.lab.site.test"
+	apps := appsName + ".lab.site.test"
+	for name, c := range map[string]struct {
+		records  []string
+		search   []string
+		needed   bool
+		subject  string
+		verdict  Verdict
+		answered string
+		do       string
+	}{
+		"all is well":                {good, nil, true, api, Green, "10.0.0.4", ""},
+		"the wildcard of apps":       {good, nil, true, apps, Green, "10.0.0.5", ""},
+		"a reverse record that fits": {good, nil, true, "10.0.0.4", Green, "api.lab.site.test", ""},
+		"a name is missing": {good[:2], nil, true, apps, Red, "there is no such name",
+			"Add a DNS record that leads *.apps.lab.site.test to 10.0.0.5."},
+		"a name is missing that hosts can do without": {good[:2], nil, false, apps, Amber, "there is no such name",
+			"Add a DNS record that leads *.apps.lab.site.test to 10.0.0.5. The hosts find it by themselves; people and machines outside of the cluster do not."},
+		"a name leads elsewhere": {append([]string{"api.lab.site.test. 60 IN A 10.0.0.9"}, good[1:]...), nil, true, api, Red, "10.0.0.9",
+			"Have the DNS record of api.lab.site.test lead to 10.0.0.4."},
+		"a name leads elsewhere too": {append([]string{"api.lab.site.test. 60 IN AAAA fd00::9"}, good...), nil, true, api, Red, "10.0.0.4, fd00::9",
+			"Have the DNS record of api.lab.site.test lead to 10.0.0.4."},
+		"a wildcard above the cluster": {append([]string{"*.site.test. 60 IN A 10.0.0.80"}, good...), nil, true, wild, Red,
+			"validateNoWildcardDNS.lab.site.test is 10.0.0.80", "Remove the wildcard record above lab.site.test"},
+		"a wildcard in a search domain": {append([]string{"*.corp.test. 60 IN A 10.0.0.80"}, good...), []string{"corp.test"}, true, wild, Red,
+			"validateNoWildcardDNS.lab.site.test.corp.test is 10.0.0.80", "Take corp.test out of the search domains"},
+		"no wildcard": {good, []string{"corp.test"}, true, wild, Green, "there is no such name", ""},
+		"an address that has another's name": {append([]string{"5.0.0.10.in-addr.arpa. 60 IN PTR printer.site.test."}, good...), nil, true, "10.0.0.5", Amber,
+			"printer.site.test", "Make sure that 10.0.0.5 is meant for this cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resolver := startDNS(t, c.records...)
+			report := Doctor{}.Examine(t.Context(), &Site{
+				Cluster: "lab", BaseDomain: "site.test", NamesNeeded: c.needed, Resolvers: []string{resolver}, Search: c.search,
+				APIAddresses: addresses("10.0.0.4"), IngressAddresses: addresses("10.0.0.5"), NTPSources: nil,
+			})
+			finding := find(t, report, c.subject)
+			require.Equal(t, c.verdict, finding.Verdict, finding)
+			require.Equal(t, c.answered, finding.Answered)
+			require.True(t, strings.HasPrefix(finding.Do, c.do) && (c.do == "") == (finding.Do == ""), finding.Do)
+			require.Contains(t, finding.Asked, resolver)
+		})
+	}
+}
+
+func TestAResolverThatDoesNotAnswerIsSaidOnce(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, silent.Close()) }()
+	answering := startDNS(t)
+	report := Doctor{Patience: 50 * time.Millisecond}.Examine(t.Context(), &Site{
+		Cluster: "lab", BaseDomain: "site.test", NamesNeeded: true, Resolvers: []string{silent.LocalAddr().String(), answering},
+	})
+	finding := find(t, report, "DNS server "+silent.LocalAddr().String())
+	require.Equal(t, Red, finding.Verdict)
+	require.Equal(t, "nothing in time", finding.Answered)
+	asked := 0
+	for _, finding := range report.Findings {
+		if finding.Area == Names {
+			asked++
+		}
+	}
+	require.Equal(t, 1+4, asked, "the silence, and what the other says of three names and the wildcard")
+}
+
+func TestTimeServersAreAskedAsHostsWill(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	for name, c := range map[string]struct {
+		server   timeServer
+		verdict  Verdict
+		answered string
+		do       string
+	}{
+		"in step":             {timeServer{stratum: 3}, Green, "stratum 3, 0s ahead of this machine's clock", ""},
+		"some seconds off":    {timeServer{stratum: 3, ahead: 90 * time.Second}, Amber, "stratum 3, 1m30s ahead of this machine's clock", "Set this machine's clock by the site's time server."},
+		"an hour off":         {timeServer{stratum: 3, ahead: -time.Hour}, Red, "stratum 3, 1h0m0s behind this machine's clock", "Set this machine's clock: certificates"},
+		"not synchronised":    {timeServer{stratum: 16, leap: byte(ntp.LeapNotInSync)}, Red, "it answers, but has not found the time itself", "Give the time server a source"},
+		"far from the source": {timeServer{stratum: 4, rootDispersion: 5 * time.Second}, Red, "stratum 4, 0s ahead of this machine's clock, as far as 5s from a true clock", "Give the time server a better source"},
+		"refusing":            {timeServer{kiss: "DENY"}, Red, "it refuses to answer (DENY)", "Have the time server allow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := c.server.start(t, clock.Now)
+			report := Doctor{Clock: clock}.Examine(t.Context(), &Site{NTPSources: []string{source}})
+			finding := find(t, report, "time server "+source)
+			require.Equal(t, c.verdict, finding.Verdict, finding)
+			require.Equal(t, c.answered, finding.Answered)
+			require.True(t, strings.HasPrefix(finding.Do, c.do) && (c.do == "") == (finding.Do == ""), finding.Do)
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, silent.Close()) }()
+		source := silent.LocalAddr().String()
+		finding := find(t, Doctor{Patience: 50 * time.Millisecond}.Examine(t.Context(), &Site{NTPSources: []string{source}}), "time server "+source)
+		require.Equal(t, Red, finding.Verdict)
+		require.Equal(t, "nothing in time", finding.Answered)
+	})
+	t.Run("none named", func(t *testing.T) {
+		require.Equal(t, Amber, find(t, Doctor{}.Examine(t.Context(), &Site{}), "time servers").Verdict)
+	})
+}
+
+func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
+	now := time.Now() // as the TLS library and the Date of answers have it
+	trusted := newAuthority(t, now)
+	ok := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/json") }
+	status := func(code int, kind string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(code)
+		}
+	}
+	for name, c := range map[string]struct {
+		handler  http.HandlerFunc
+		edit     func(*x509.Certificate)
+		trust    *authority
+		verdict  Verdict
+		answered string
+		do       string
+	}{
+		"all is well":       {ok, nil, trusted, Green, "200 OK; its certificate is valid until " + now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
+		"it wants a login":  {status(401, "application/json"), nil, trusted, Green, "401 Unauthorized; its certificate is valid until " + now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
+		"another authority": {ok, nil, nil, Red, `its certificate is signed by "CN=Site Authority", which is not trusted`, `Add the certificate of the authority "CN=Site Authority" to mirror.ca_bundle`},
+		"expired": {ok, func(c *x509.Certificate) { c.NotAfter = now.AddDate(0, 0, -2) }, trusted, Red,
+			"its certificate expired on " + now.AddDate(0, 0, -2).UTC().Format(time.DateOnly), "Renew the registry's certificate."},
+		"expires soon": {ok, func(c *x509.Certificate) { c.NotAfter = now.AddDate(0, 0, 9) }, trusted, Amber,
+			"200 OK; its certificate expires soon, on " + now.AddDate(0, 0, 9).UTC().Format(time.DateOnly), "Renew the registry's certificate before"},
+		"not valid yet": {ok, func(c *x509.Certificate) { c.NotBefore = now.Add(time.Hour) }, trusted, Red,
+			"its certificate is valid from " + now.Add(time.Hour).UTC().Format(time.RFC3339), "Set this machine's clock, which is behind"},
+		"another name": {ok, func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"mirror.site.test"} }, trusted, Red,
+			"its certificate is for mirror.site.test only", "Give the registry a certificate with 127.0.0.1 among its subject alternative names"},
+		"the common name alone": {ok, func(c *x509.Certificate) { c.IPAddresses = nil }, trusted, Red, "its certificate is for no name only", "Give the registry a certificate"},
+		"a web page":            {status(200, "text/html"), nil, trusted, Red, "200 OK with a web page", "Look what answers at"},
+		"something else":        {status(404, "text/plain"), nil, trusted, Red, "404 Not Found", "Look what answers at"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := trusted.startRegistry(t, now, c.handler, c.edit)
+			site := &Site{Registries: []Registry{{Host: host}}}
+			if c.trust != nil {
+				site.Authorities = c.trust.pool()
+			}
+			finding := find(t, Doctor{}.Examine(t.Context(), site), host)
+			require.Equal(t, c.verdict, finding.Verdict, finding)
+			require.True(t, strings.HasPrefix(finding.Answered, c.answered), finding.Answered)
+			require.True(t, strings.HasPrefix(finding.Do, c.do) && (c.do == "") == (finding.Do == ""), finding.Do)
+		})
+	}
+	t.Run("http where https is expected", func(t *testing.T) {
+		plain := httptest.NewServer(http.HandlerFunc(ok))
+		defer plain.Close()
+		host := plain.Listener.Addr().String()
+		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
+		require.Equal(t, Red, finding.Verdict)
+		require.Equal(t, "no TLS", finding.Answered)
+		require.Contains(t, finding.Do, "mark "+host+" as insecure in registries.conf")
+		finding = find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host, Insecure: true}}}), host)
+		require.Equal(t, Green, finding.Verdict, finding)
+	})
+	t.Run("nothing there", func(t *testing.T) {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		host := free.Addr().String()
+		require.NoError(t, free.Close())
+		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
+		require.Equal(t, Red, finding.Verdict)
+		require.Equal(t, "connect: connection refused", finding.Answered)
+	})
+	t.Run("tokens from a server that is not there", func(t *testing.T) {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		realm := free.Addr().String()
+		require.NoError(t, free.Close())
+		host := trusted.startRegistry(t, now, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="https://`+realm+`/token",service="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}, nil)
+		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool()}), realm)
+		require.Equal(t, Red, finding.Verdict)
+		require.Contains(t, finding.Asked, host+" takes tokens of it")
+	})
+	t.Run("a clock that is off", func(t *testing.T) {
+		host := trusted.startRegistry(t, now, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", now.Add(-3*time.Hour).UTC().Format(http.TimeFormat))
+		}, nil)
+		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool()}), "clock of "+host)
+		require.Equal(t, Red, finding.Verdict, finding)
+		require.Contains(t, finding.Answered, "behind this machine's clock")
+	})
+}
+
+func TestAddressesThatTheClusterGetsBelongToNobody(t *testing.T) {
+	wire := func(_ context.Context, address netip.Addr) (string, error) {
+		switch address.String() {
+		case "10.0.0.4":
+			return "52:54:00:00:00:01", nil
+		case "10.9.0.4":
+			return "", ErrCannotTell
+		case "10.0.0.6":
+			return "", errors.New("the kernel's table can't be read")
+		}
+		return "", nil
+	}
+	report := Doctor{Neighbour: wire}.Examine(t.Context(), &Site{
+		Free:            addresses("10.0.0.4", "10.0.0.5", "10.0.0.6", "10.9.0.4", "192.168.7.7"),
+		MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.9.0.0/24")},
+	})
+	taken := find(t, report, "10.0.0.4")
+	require.Equal(t, Red, taken.Verdict)
+	require.Contains(t, taken.Do, "Find the machine with 52:54:00:00:00:01")
+	require.Equal(t, Green, find(t, report, "10.0.0.5").Verdict)
+	require.Equal(t, Unknown, find(t, report, "10.0.0.6").Verdict)
+	require.Equal(t, Unknown, find(t, report, "10.9.0.4").Verdict)
+	outside := find(t, report, "192.168.7.7")
+	require.Equal(t, Red, outside.Verdict)
+	require.Equal(t, "the machine networks are 10.0.0.0/24, 10.9.0.0/24", outside.Answered)
+	require.Equal(t, Red, report.Verdict)
+}
+
+func TestTheKernelsTableOfNeighboursIsRead(t *testing.T) {
+	const table = `IP address       HW type     Flags       HW address            Mask     Device
+10.0.0.4         0x1         0x2         52:54:00:00:00:01     *        eth0
+10.0.0.5         0x1         0x0         00:00:00:00:00:00     *        eth0
+`
+	require.Equal(t, "52:54:00:00:00:01", arpEntry(table, netip.MustParseAddr("10.0.0.4")))
+	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.5")), "asked for in vain")
+	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.6")))
+	holder, err := neighbour(t.Context(), netip.MustParseAddr("127.0.0.1"))
+	require.NoError(t, err)
+	require.Equal(t, "this machine itself", holder)
+	_, err = neighbour(t.Context(), netip.MustParseAddr("203.0.113.9"))
+	require.ErrorIs(t, err, ErrCannotTell)
+}
+
+func TestAProxyIsNotAskedForWhatIsAtTheSite(t *testing.T) {
+	site := &Site{
+		Cluster: "lab", BaseDomain: "site.test", Resolvers: []string{startDNS(t)},
+		Registries: []Registry{{Host: "127.0.0.1:1"}}, Direct: []string{"http://landfall.site.test:8090"},
+		MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/64")},
+		Proxy:           Proxy{HTTP: "http://user:secret@proxy.corp.test:3128", HTTPS: "http://user:secret@proxy.corp.test:3128", No: "10.0.0.0/24,.lab.site.test"},
+	}
+	report := Doctor{}.Examine(t.Context(), site)
+	appliance := find(t, report, "the appliance")
+	require.Equal(t, Red, appliance.Verdict)
+	require.Equal(t, "yes, http://user:xxxxx@proxy.corp.test:3128", appliance.Answered, "without the password")
+	require.Equal(t, "Add landfall.site.test to no_proxy.", appliance.Do)
+	require.Equal(t, Green, find(t, report, "machine network 10.0.0.0/24").Verdict)
+	require.Equal(t, Amber, find(t, report, "machine network fd00::/64").Verdict)
+	require.Equal(t, Green, find(t, report, "the cluster's own names").Verdict)
+}
+
+func TestWhatHostsMeasuredIsInTheSameReport(t *testing.T) {
+	report := Doctor{Neighbour: nobody}.Examine(t.Context(), &Site{Measured: []Finding{{Area: Hosts, Subject: "node-1", Verdict: Red}}})
+	require.Equal(t, Red, report.Verdict)
+	require.Equal(t, Hosts, find(t, report, "node-1").Area)
+}

@@ -1,0 +1,241 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// The names of a cluster that must lead to it. The applications' wildcard is tried with the name that people open first.
+const (
+	apiName     = "api"
+	apiIntName  = "api-int"
+	appsName    = "console-openshift-console.apps"
+	wildcardTry = "validateNoWildcardDNS" // a name that nobody has; the installation stops when it resolves
+)
+
+// nameChecks are those of the site's DNS: for each resolver the cluster's names, and what must not resolve.
+func (e *examination) nameChecks() []check {
+	if e.site.Cluster == "" || e.site.BaseDomain == "" {
+		return nil
+	}
+	if len(e.site.Resolvers) == 0 {
+		return []check{func(context.Context) []Finding {
+			return []Finding{{
+				Area: Names, Subject: "DNS servers", Verdict: Amber, Asked: "which DNS servers this machine uses", Answered: "none",
+				Do: "Name a DNS server in this machine's /etc/resolv.conf, or see that hosts get one by DHCP or static network.",
+			}}
+		}}
+	}
+	var checks []check
+	for _, resolver := range e.site.Resolvers {
+		checks = append(checks, func(ctx context.Context) []Finding { return e.resolver(ctx, resolver) })
+	}
+	return checks
+}
+
+// resolver asks one DNS server everything. One that does not answer is said once.
+func (e *examination) resolver(ctx context.Context, resolver string) []Finding {
+	domain := e.site.Cluster + "." + e.site.BaseDomain
+	var found []Finding
+	for _, record := range []struct {
+		name     string
+		expected []netip.Addr
+	}{{apiName, e.site.APIAddresses}, {apiIntName, e.site.APIAddresses}, {appsName, e.site.IngressAddresses}} {
+		finding, err := e.record(ctx, resolver, record.name+"."+domain, record.expected)
+		if err != nil {
+			return []Finding{e.deadResolver(resolver, record.name+"."+domain, err)}
+		}
+		found = append(found, finding)
+	}
+	found = append(found, e.wildcard(ctx, resolver, domain))
+	for _, address := range slices.Concat(e.site.APIAddresses, e.site.IngressAddresses) {
+		if finding, ok := e.reverse(ctx, resolver, address, domain); ok {
+			found = append(found, finding)
+		}
+	}
+	return found
+}
+
+func (e *examination) deadResolver(resolver, name string, err error) Finding {
+	finding := Finding{
+		Area: Names, Subject: "DNS server " + resolver, Verdict: Amber, Asked: "the addresses of " + name, Answered: reason(err),
+		Do: "Look whether the DNS server runs and its port 53 is reachable, or take it out of /etc/resolv.conf.",
+	}
+	if e.site.NamesNeeded {
+		finding.Verdict = Red
+	}
+	return finding
+}
+
+// record looks whether a name leads where it must.
+func (e *examination) record(ctx context.Context, resolver, name string, expected []netip.Addr) (Finding, error) {
+	finding := Finding{Area: Names, Subject: name, Verdict: Green, Asked: "its addresses, of " + resolver}
+	addresses, err := e.addresses(ctx, resolver, name)
+	if err != nil {
+		return finding, err
+	}
+	lacking := Amber
+	note := " The hosts find it by themselves; people and machines outside of the cluster do not."
+	if e.site.NamesNeeded {
+		lacking, note = Red, ""
+	}
+	wanted := "its address"
+	if len(expected) > 0 {
+		wanted = list(expected)
+	}
+	finding.Answered = list(addresses)
+	switch {
+	case len(addresses) == 0:
+		finding.Verdict, finding.Answered = lacking, "there is no such name"
+		finding.Do = fmt.Sprintf("Add a DNS record that leads %s to %s.%s", recordName(name), wanted, note)
+	case len(expected) > 0 && !sameAddresses(addresses, expected):
+		finding.Verdict = lacking
+		finding.Do = fmt.Sprintf("Have the DNS record of %s lead to %s.%s", recordName(name), wanted, note)
+	}
+	return finding, nil
+}
+
+// recordName is what a DNS administrator calls the record of a name: the applications' is a wildcard.
+func recordName(name string) string {
+	if rest, ok := strings.CutPrefix(name, appsName+"."); ok {
+		return "*.apps." + rest
+	}
+	return name
+}
+
+// wildcard looks whether names that nobody made resolve: by a wildcard above the cluster, or because a resolver tries
+// unfinished names in its own domains.
+func (e *examination) wildcard(ctx context.Context, resolver, domain string) Finding {
+	finding := Finding{Area: Names, Subject: "*." + domain, Verdict: Green, Asked: "a name that nobody has, of " + resolver, Answered: "there is no such name"}
+	name := wildcardTry + "." + domain
+	for _, search := range append([]string{""}, e.site.Search...) {
+		tried := strings.TrimSuffix(name+"."+search, ".")
+		addresses, err := e.addresses(ctx, resolver, tried)
+		if err != nil {
+			finding.Verdict, finding.Answered = Unknown, reason(err)
+			return finding
+		}
+		if len(addresses) == 0 {
+			continue
+		}
+		finding.Verdict, finding.Answered = Red, tried+" is "+list(addresses)
+		finding.Do = fmt.Sprintf("Remove the wildcard record above %s: every name of the cluster seems to exist, and the installation stops at that.", domain)
+		if search != "" {
+			finding.Do = fmt.Sprintf("Take %s out of the search domains, or remove its wildcard record: names that don't exist are found there, and the installation stops at that.", search)
+		}
+		return finding
+	}
+	return finding
+}
+
+// reverse looks whether the name of an address is one of the cluster's; an address without a name is no finding.
+func (e *examination) reverse(ctx context.Context, resolver string, address netip.Addr, domain string) (Finding, bool) {
+	question, err := dns.ReverseAddr(address.String())
+	if err != nil {
+		return Finding{}, false
+	}
+	records, err := e.ask(ctx, resolver, question, dns.TypePTR)
+	if err != nil {
+		return Finding{}, false // the resolver's silence has been said
+	}
+	var names []string
+	for _, record := range records {
+		if pointer, ok := record.(*dns.PTR); ok {
+			names = append(names, strings.TrimSuffix(pointer.Ptr, "."))
+		}
+	}
+	if len(names) == 0 {
+		return Finding{}, false
+	}
+	finding := Finding{Area: Names, Subject: address.String(), Verdict: Green, Asked: "its name, of " + resolver, Answered: strings.Join(names, ", ")}
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(strings.ToLower(name), strings.ToLower("."+domain)) }) {
+		finding.Verdict = Amber
+		finding.Do = fmt.Sprintf("Make sure that %s is meant for this cluster: its reverse record says that it belongs to something else.", address)
+	}
+	return finding, true
+}
+
+// addresses asks for a name's IPv4 and IPv6 addresses. A name that does not exist has none and is no error.
+func (e *examination) addresses(ctx context.Context, resolver, name string) ([]netip.Addr, error) {
+	var addresses []netip.Addr
+	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		records, err := e.ask(ctx, resolver, dns.Fqdn(name), kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range records {
+			var ip net.IP
+			switch record := record.(type) {
+			case *dns.A:
+				ip = record.A
+			case *dns.AAAA:
+				ip = record.AAAA
+			}
+			if address, ok := netip.AddrFromSlice(ip); ok {
+				addresses = append(addresses, address.Unmap())
+			}
+		}
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return slices.Compact(addresses), nil
+}
+
+// ask sends one question to one server, by TCP when the answer is too long for UDP.
+func (e *examination) ask(ctx context.Context, resolver, name string, kind uint16) ([]dns.RR, error) {
+	question := new(dns.Msg)
+	question.SetQuestion(name, kind)
+	question.SetEdns0(1232, false)
+	client := &dns.Client{Timeout: e.Patience}
+	answer, _, err := client.ExchangeContext(ctx, question, resolver)
+	if err == nil && answer.Truncated {
+		client.Net = "tcp"
+		answer, _, err = client.ExchangeContext(ctx, question, resolver)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch answer.Rcode {
+	case dns.RcodeSuccess, dns.RcodeNameError:
+		return answer.Answer, nil
+	}
+	return nil, fmt.Errorf("it answered %s", dns.RcodeToString[answer.Rcode])
+}
+
+// sameAddresses tells whether a name leads to nothing but what is expected, and to all of it that there is of the families
+// that it has.
+func sameAddresses(addresses, expected []netip.Addr) bool {
+	for _, address := range addresses {
+		if !slices.Contains(expected, address) {
+			return false
+		}
+	}
+	return true
+}
+
+func list(addresses []netip.Addr) string {
+	texts := make([]string, len(addresses))
+	for i, address := range addresses {
+		texts[i] = address.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// reason is a network error without what the finding says already.
+func reason(err error) string {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return "nothing in time"
+	}
+	var failed *net.OpError
+	if errors.As(err, &failed) {
+		return failed.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,63 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpproxy"
+)
+
+// Proxy is what hosts reach the outside by; empty fields stand for none.
+type Proxy struct {
+	HTTP, HTTPS, No string
+}
+
+// proxyCheck looks whether hosts would ask a proxy for what lies at the site.
+func (e *examination) proxyCheck(context.Context) []Finding {
+	if e.site.Proxy.HTTP == "" && e.site.Proxy.HTTPS == "" {
+		return nil
+	}
+	config := httpproxy.Config{HTTPProxy: e.site.Proxy.HTTP, HTTPSProxy: e.site.Proxy.HTTPS, NoProxy: e.site.Proxy.No}
+	through := config.ProxyFunc()
+	var found []Finding
+	look := func(address, what string, verdict Verdict) {
+		finding := Finding{Area: Proxies, Subject: what, Verdict: Green, Asked: "whether hosts ask the proxy for " + address, Answered: "no"}
+		target, err := url.Parse(address)
+		if err != nil || target.Host == "" {
+			return
+		}
+		proxy, err := through(target)
+		switch {
+		case err != nil:
+			finding.Verdict, finding.Answered = Red, err.Error()
+			finding.Do = "Correct the proxy's URL."
+		case proxy != nil:
+			finding.Verdict, finding.Answered = verdict, "yes, "+proxy.Redacted()
+			finding.Do = fmt.Sprintf("Add %s to no_proxy.", target.Hostname())
+		}
+		found = append(found, finding)
+	}
+	for _, host := range e.site.registryHosts() {
+		look("https://"+host+"/v2/", "registry "+host, Red)
+	}
+	for _, address := range e.site.Direct {
+		look(address, "the appliance", Red)
+	}
+	for _, network := range e.site.MachineNetworks {
+		look("https://"+bracketed(network.Addr().Next().String())+":6443", "machine network "+network.String(), Amber)
+	}
+	if e.site.Cluster != "" && e.site.BaseDomain != "" {
+		look("https://"+apiIntName+"."+e.site.Cluster+"."+e.site.BaseDomain+":6443", "the cluster's own names", Amber)
+	}
+	return found
+}
+
+// bracketed is an address as URLs have it.
+func bracketed(address string) string {
+	if strings.Contains(address, ":") {
+		return "[" + address + "]"
+	}
+	return address
+}

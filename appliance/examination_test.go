@@ -1,0 +1,71 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/doctor"
+	"landfall/web/console"
+)
+
+func TestTheSiteIsExaminedForAClusterAndItsHosts(t *testing.T) {
+	s := newSite(t)
+	s.config.NTPSources = []string{"127.0.0.1:1"}
+	s.seed(t, 1, 3)
+	address, _ := s.start(t)
+	examine := func(query string) (int, *doctor.Report) {
+		response, err := http.Get(address + console.DoctorRoute + query)
+		require.NoError(t, err)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		report := new(doctor.Report)
+		require.NoError(t, json.Unmarshal(text, report), string(text))
+		return response.StatusCode, report
+	}
+	find := func(report *doctor.Report, area, subject string) []doctor.Finding {
+		var found []doctor.Finding
+		for _, finding := range report.Findings {
+			if finding.Area == area && strings.HasPrefix(finding.Subject, subject) {
+				found = append(found, finding)
+			}
+		}
+		return found
+	}
+
+	_, site := examine("")
+	mirror := find(site, doctor.Registries, "127.0.0.1:")
+	require.Len(t, mirror, 1, "both rules lead to it")
+	require.Equal(t, doctor.Green, mirror[0].Verdict, mirror)
+	silent := find(site, doctor.Clocks, "time server 127.0.0.1:1")
+	require.Len(t, silent, 1)
+	require.Equal(t, doctor.Red, silent[0].Verdict)
+	require.Equal(t, doctor.Red, site.Verdict)
+	require.Empty(t, find(site, doctor.Hosts, ""))
+
+	var clusters []*models.Cluster
+	response, err := http.Get(address + apiPath + "/clusters")
+	require.NoError(t, err)
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&clusters))
+	require.NoError(t, response.Body.Close())
+	_, report := examine("?cluster_id=" + clusters[0].ID.String())
+	require.Equal(t, "seeded-0", report.Cluster)
+	require.Len(t, find(report, doctor.Addresses, "192.168.100."), 2, "both virtual addresses")
+	synchronised := 0
+	for _, finding := range find(report, doctor.Hosts, "host-") {
+		if finding.Asked == "ntp-synced" {
+			synchronised++
+			require.NotEqual(t, doctor.Green, finding.Verdict, "no host has said that its clock is synchronised")
+		}
+	}
+	require.Equal(t, 3, synchronised)
+
+	status, _ := examine("?cluster_id=00000000-0000-4000-8000-000000000000")
+	require.Equal(t, http.StatusNotFound, status)
+}

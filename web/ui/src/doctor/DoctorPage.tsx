@@ -1,0 +1,152 @@
+import {
+  Alert,
+  Bullseye,
+  Button,
+  Checkbox,
+  Content,
+  FormSelect,
+  FormSelectOption,
+  Label,
+  PageSection,
+  Spinner,
+  Stack,
+  StackItem,
+  Toolbar,
+  ToolbarContent,
+  ToolbarItem,
+} from '@patternfly/react-core';
+import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useCallback, useEffect, useState } from 'react';
+import { sentenceOf } from '../shell/request';
+import { useAnswer } from '../shell/useAnswer';
+import { examine, listClusters, type Finding, type Report, type Verdict } from './api';
+import { inOrder, summary, titleOf } from './findings';
+
+const clusterListEvery = 10_000;
+const everyTime = () => clusterListEvery;
+const once = () => undefined;
+
+/** The page on which the appliance says what of the site would be in the way of an installation. */
+const DoctorPage = () => {
+  const clusters = useAnswer(listClusters, everyTime).answer ?? [];
+  const [cluster, setCluster] = useState('');
+  const [withGreen, setWithGreen] = useState(false);
+  const ask = useCallback((signal: AbortSignal) => examine(cluster, signal), [cluster]);
+  const { answer, error, askAgain } = useAnswer(ask, once);
+  useEffect(() => {
+    document.title = 'Doctor · Landfall';
+  }, []);
+  return (
+    <>
+      <PageSection hasBodyWrapper={false}>
+        <Content component="h1">Doctor</Content>
+        <Content component="p">
+          What the site gives an installation, seen from the machine that Landfall runs on, with what the hosts found
+          themselves.
+        </Content>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        <Toolbar>
+          <ToolbarContent alignItems="center">
+            <ToolbarItem>
+              <FormSelect
+                aria-label="Cluster"
+                value={cluster}
+                onChange={(_event, value) => {
+                  setCluster(value);
+                }}
+              >
+                <FormSelectOption value="" label="What all clusters need" />
+                {clusters.map(({ id, name }) => (
+                  <FormSelectOption key={id} value={id} label={`Cluster ${name}`} />
+                ))}
+              </FormSelect>
+            </ToolbarItem>
+            <ToolbarItem>
+              <Button variant="secondary" onClick={askAgain}>
+                Look again
+              </Button>
+            </ToolbarItem>
+            <ToolbarItem>
+              <Checkbox
+                id="with-green"
+                label="Show what is well, too"
+                isChecked={withGreen}
+                onChange={(_event, checked) => {
+                  setWithGreen(checked);
+                }}
+              />
+            </ToolbarItem>
+          </ToolbarContent>
+        </Toolbar>
+        <Outcome report={answer} error={error} withGreen={withGreen} />
+      </PageSection>
+    </>
+  );
+};
+
+export default DoctorPage;
+
+type OutcomeProps = { report: Report | undefined; error: Error | undefined; withGreen: boolean };
+
+const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
+  if (error) {
+    return <Alert isInline variant="danger" title={sentenceOf(error)} />;
+  }
+  if (!report) {
+    return (
+      <Bullseye>
+        <Spinner aria-label="The site is being looked at" />
+      </Bullseye>
+    );
+  }
+  const shown = inOrder(report.findings, withGreen);
+  return (
+    <Stack hasGutter>
+      <StackItem>
+        <Alert isInline variant={alerts[report.verdict]} title={summary(report.findings)} data-testid="summary">
+          Looked at {new Date(report.at).toLocaleTimeString()}.
+        </Alert>
+      </StackItem>
+      <StackItem>{shown.length > 0 && <Findings findings={shown} />}</StackItem>
+    </Stack>
+  );
+};
+
+const alerts = { red: 'danger', amber: 'warning', unknown: 'info', green: 'success' } as const;
+const colors = { red: 'red', amber: 'orange', unknown: 'grey', green: 'green' } as const;
+const words: Record<Verdict, string> = { red: 'Red', amber: 'Amber', unknown: 'Not known', green: 'Green' };
+
+const Findings = ({ findings }: { findings: Finding[] }) => (
+  <Table aria-label="Findings" variant="compact" data-testid="findings">
+    <Thead>
+      <Tr>
+        <Th width={10}>Verdict</Th>
+        <Th width={10}>About</Th>
+        <Th width={20}>Looked at</Th>
+        <Th width={25}>Found</Th>
+        <Th>What to do</Th>
+      </Tr>
+    </Thead>
+    <Tbody>
+      {findings.map((finding) => (
+        <Tr key={[finding.area, finding.subject, finding.asked].join('\n')} data-testid="finding">
+          <Td dataLabel="Verdict">
+            <Label color={colors[finding.verdict]}>{words[finding.verdict]}</Label>
+          </Td>
+          <Td dataLabel="About">{titleOf(finding.area)}</Td>
+          <Td dataLabel="Looked at" modifier="breakWord">
+            {finding.subject}
+            <Content component="small">{finding.asked}</Content>
+          </Td>
+          <Td dataLabel="Found" modifier="breakWord">
+            {finding.answered}
+          </Td>
+          <Td dataLabel="What to do" modifier="breakWord">
+            {finding.do}
+          </Td>
+        </Tr>
+      ))}
+    </Tbody>
+  </Table>
+);
