@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/engine"
 	"landfall/appliance/simulate"
 )
 
@@ -228,4 +230,55 @@ func TestAnOperatorWhoseCatalogTheMirrorLacksHoldsTheInstallationUp(t *testing.T
 	text, err := d.manifest(cluster, "openshift", "50_openshift-lvm_subscription.yaml")
 	require.NoError(t, err)
 	require.Contains(t, text, "source: cs-redhat-operator-index-v4-20")
+}
+
+func TestWhatOperatorsNeedOfTheMirrorIsSaid(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = chosen("openshift-ai") })
+	base := strings.TrimSuffix(d.url, apiPath) + "/api/landfall/v1"
+	var all []engine.OperatorSupply
+	ask(t, http.MethodGet, base+"/operators?openshift_version=4.18", nil).read(t, http.StatusOK, &all)
+	require.Len(t, all, 28)
+	for _, supply := range all {
+		require.Regexp(t, "^registry.redhat.io/redhat/(redhat|certified)-operator-index:v4.18$", supply.Image)
+		require.NotEmpty(t, supply.Package)
+		require.Contains(t, supply.Missing, "no mirror rule leads "+supply.Image+" anywhere")
+		require.False(t, supply.Chosen)
+		for _, image := range supply.Images {
+			require.Contains(t, image.Missing, "No mirror rule leads images of "+image.Repository)
+		}
+	}
+	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
+	require.NoError(t, err)
+	var own []engine.OperatorSupply
+	ask(t, http.MethodGet, base+"/clusters/"+cluster.String()+"/operators", nil).read(t, http.StatusOK, &own)
+	for _, supply := range own {
+		require.Equal(t, slices.Contains([]string{"openshift-ai", "lvm"}, supply.Name), supply.Chosen, supply.Name)
+		require.Equal(t, supply.Name == "lvm", supply.Dependency, supply.Name)
+		if supply.Catalog == "redhat-operators" {
+			require.Equal(t, "cs-redhat-operator-index-v4-20", supply.Source)
+			require.Equal(t, "mirror.site.test:8443/redhat/redhat-operator-index:v4.20", supply.Image)
+			require.Empty(t, supply.Missing)
+		}
+	}
+	var imageSet bytes.Buffer
+	require.Equal(t, http.StatusOK, copied(t, base+"/clusters/"+cluster.String()+"/operators/imageset-config.yaml", &imageSet))
+	require.Contains(t, imageSet.String(), "name: lvms-operator")
+	require.Contains(t, imageSet.String(), "name: rhods-operator")
+
+	requireRefusal(t, ask(t, http.MethodGet, base+"/operators", nil), 400, "openshift_version")
+	requireRefusal(t, ask(t, http.MethodGet, base+"/operators?openshift_version=latest", nil), 400, `"latest" is none`)
+	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators", nil), 404, "There is no cluster")
+	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators/imageset-config.yaml", nil), 404, "There is no cluster")
+}
+
+// copied downloads what an address answers.
+func copied(t *testing.T, address string, into *bytes.Buffer) int {
+	t.Helper()
+	response, err := http.Get(address)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	_, err = into.ReadFrom(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode
 }

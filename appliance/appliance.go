@@ -19,6 +19,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
@@ -156,7 +157,7 @@ func (a *Appliance) newServer() error {
 	}
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Mirror: a.mirror, Doctor: view{a, a.discovery}, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
+		Mirror: a.mirror, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
 	}); err != nil {
 		return err
 	}
@@ -318,8 +319,19 @@ func requirements(v Validations) (func(version string) validation.Requirements, 
 	if err := validation.CheckDisabled(disabled); err != nil {
 		return nil, nil, fmt.Errorf("read validations.disabled_hosts: %w", err)
 	}
+	operators, err := operatorRequirements(v.OperatorRequirements)
+	if err != nil {
+		return nil, nil, err
+	}
+	with := func(of func(string) validation.Requirements) func(string) validation.Requirements {
+		return func(version string) validation.Requirements {
+			minimums := of(version)
+			minimums.Operators = operators
+			return minimums
+		}
+	}
 	if v.Requirements == "" {
-		return validation.DefaultRequirements, disabled, nil
+		return with(validation.DefaultRequirements), disabled, nil
 	}
 	text, err := os.ReadFile(v.Requirements)
 	if err != nil {
@@ -329,7 +341,23 @@ func requirements(v Validations) (func(version string) validation.Requirements, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", v.Requirements, err)
 	}
-	return overrides.For, disabled, nil
+	return with(overrides.For), disabled, nil
+}
+
+// operatorRequirements reads the site's own requirements of operators, nil when there is no file.
+func operatorRequirements(path string) (*operator.Overrides, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read validations.operator_requirements: %w", err)
+	}
+	overrides, err := operator.ParseOverrides(text)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return overrides, nil
 }
 
 // GCPercent is how far the heap of a process that runs an appliance may grow between two collections, in percent

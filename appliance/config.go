@@ -61,8 +61,9 @@ type Mirror struct {
 
 // Validations alter the checks that hosts must pass before an installation.
 type Validations struct {
-	Requirements  string   `mapstructure:"requirements" check:"file" help:"JSON file with minimums of hosts by version and role, in the form of the Assisted Installer's HW_VALIDATOR_REQUIREMENTS; what it does not name stays"`
-	DisabledHosts []string `mapstructure:"disabled_hosts" check:"validation" help:"ids of host validations that are switched off"`
+	Requirements         string   `mapstructure:"requirements" check:"file" help:"JSON file with minimums of hosts by version and role, in the form of the Assisted Installer's HW_VALIDATOR_REQUIREMENTS; what it does not name stays"`
+	OperatorRequirements string   `mapstructure:"operator_requirements" check:"file" help:"YAML or JSON file that maps the names of operators to what they need of hosts; what it does not name stays"`
+	DisabledHosts        []string `mapstructure:"disabled_hosts" check:"validation" help:"ids of host validations that are switched off"`
 }
 
 // Images are the programs that run on hosts and in the cluster; an empty one comes from the cluster's release payload.

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/operator"
 )
 
 // written puts a configuration file, and beside it the files that it may name, into a folder of its own.
@@ -311,6 +312,17 @@ func TestASiteHasMinimumsAndChecksOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 6, minimums("4.20.8").SNO.CPUCores)
 	require.EqualValues(t, []string{"mtu-valid"}, []string{string(disabled[0])})
+
+	mce, _ := operator.ByName("mce")
+	require.EqualValues(t, 8, minimums("4.20.8").Operators.For(mce).SingleNode.CPUCores)
+	own := written(t, `{"mce": {"single_node": {"cpu_cores": 6}}}`)
+	minimums, _, err = requirements(Validations{Requirements: file, OperatorRequirements: own})
+	require.NoError(t, err)
+	require.EqualValues(t, 6, minimums("4.20.8").Operators.For(mce).SingleNode.CPUCores)
+	_, _, err = requirements(Validations{OperatorRequirements: written(t, `{"coffee": {}}`)})
+	require.ErrorContains(t, err, `an operator "coffee"`)
+	_, _, err = requirements(Validations{OperatorRequirements: own + ".gone"})
+	require.ErrorContains(t, err, "validations.operator_requirements")
 
 	_, _, err = requirements(Validations{DisabledHosts: []string{"connected"}})
 	require.ErrorContains(t, err, "validations.disabled_hosts")

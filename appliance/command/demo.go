@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
 )
 
@@ -30,6 +33,7 @@ type demo struct {
 	speed                       float64
 	exit                        bool
 	faults                      string
+	operators                   []string
 	parsedFaults                simulate.Faults
 	timeout                     time.Duration
 	log                         appliance.Log
@@ -71,6 +75,7 @@ func newDemo() *cobra.Command {
 	flags.IntVar(&d.hosts, "hosts", 3, "number of hosts; three are the control plane, the others workers; 1 is a single node")
 	flags.Float64Var(&d.speed, "speed", watchedSpeed, fmt.Sprintf("how many times faster than real hosts they are; default with --exit: %d", unwatchedSpeed))
 	flags.StringVar(&d.faults, "faults", "", "what goes wrong with the hosts, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringSliceVar(&d.operators, "operators", nil, "operators to install with the cluster, with commas: odf,cnv")
 	flags.BoolVar(&d.exit, "exit", false, "end when the cluster is installed, or with the reason if it can not be")
 	flags.DurationVar(&d.timeout, "timeout", 10*time.Minute, "with --exit: time for the whole")
 	flags.StringVar(&d.log.Level, "log-level", "error", "least level that is logged: debug, info, warn, error")
@@ -171,8 +176,12 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	if err != nil {
 		return nil, fmt.Errorf("write the simulated live ISO: %w", err)
 	}
+	catalogs, err := pushCatalogs(ctx, registry.Addr, release.Version)
+	if err != nil {
+		return nil, fmt.Errorf("fill the simulated registry: %w", err)
+	}
 	rules := filepath.Join(folder, "idms-oc-mirror.yaml")
-	if err := os.WriteFile(rules, release.IDMS, 0o600); err != nil {
+	if err := os.WriteFile(rules, append(release.IDMS, catalogs...), 0o600); err != nil {
 		return nil, fmt.Errorf("write the simulated mirror's rules: %w", err)
 	}
 	config := appliance.Default()
@@ -183,4 +192,24 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	}}
 	config.Mirror.IDMSFiles = []string{rules}
 	return &rehearsal{registry, release, config}, nil
+}
+
+// pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with, and returns what oc-mirror
+// would leave of them.
+func pushCatalogs(ctx context.Context, host, version string) ([]byte, error) {
+	packages := make(map[string][]simulate.CatalogPackage)
+	for _, o := range operator.All() {
+		s := o.SubscriptionFor(version)
+		index := operator.Index(s.Catalog)
+		packages[index] = append(packages[index], simulate.CatalogPackage{Name: s.Package, Channel: s.Channel, Images: o.Images})
+	}
+	var resources []byte
+	for _, index := range slices.Sorted(maps.Keys(packages)) {
+		text, err := simulate.PushCatalog(ctx, host, simulate.Catalog{Index: index, Version: minor(version), Packages: packages[index]})
+		if err != nil {
+			return nil, err
+		}
+		resources = append(resources, text...)
+	}
+	return resources, nil
 }

@@ -79,6 +79,9 @@ func (d *demo) newCluster(ctx context.Context, api *client, version string) (*mo
 		Name: &name, BaseDNSDomain: demoDomain, OpenshiftVersion: &version, PullSecret: swag.String(demoPullSecret),
 		ControlPlaneCount: swag.Int64(int64(min(d.hosts, 3))),
 	}
+	for _, name := range d.operators {
+		params.OlmOperators = append(params.OlmOperators, &models.OperatorCreateParams{Name: name})
+	}
 	if d.hosts > 1 {
 		network := simulate.DefaultNetwork().Masked().Addr().As4()
 		params.APIVips = []*models.APIVip{{IP: models.IP(fmt.Sprintf("%d.%d.%d.4", network[0], network[1], network[2]))}}

@@ -172,9 +172,12 @@ type OperatorSupply struct {
 	Dependency bool     `json:"dependency_only"` // as others depend on it
 	DependsOn  []string `json:"depends_on"`
 	Package    string   `json:"package"`
+	Packages   []string `json:"packages"`          // with those of the same catalog that the package needs
 	Channel    string   `json:"channel,omitempty"` // "" is the catalog's default one
 	Supply
 	Images []ImageSupply `json:"images"`
+	// AdditionalImages are images outside of the catalog.
+	AdditionalImages []string `json:"additional_images"`
 }
 
 // ImageSupply is a repository that images of an operator are in.
@@ -208,7 +211,8 @@ func (e *Engine) operatorSupplies(row *clusterRecord) []OperatorSupply {
 		s := o.SubscriptionFor(api.OpenshiftVersion)
 		supply := OperatorSupply{
 			Name: o.Name, Title: o.Title, DependsOn: o.Dependencies(api.ControlPlaneCount == 1), Package: s.Package, Channel: s.Channel,
-			Supply: e.supply(row, s.Catalog), Images: []ImageSupply{},
+			Packages: o.Packages(api.OpenshiftVersion), Supply: e.supply(row, s.Catalog), Images: []ImageSupply{},
+			AdditionalImages: append([]string{}, o.AdditionalImages...),
 		}
 		supply.Chosen = slices.Contains(chosenOperators(api, true), o.Name)
 		supply.Dependency = supply.Chosen && !slices.Contains(chosenOperators(api, false), o.Name)
@@ -226,4 +230,13 @@ func (e *Engine) operatorSupplies(row *clusterRecord) []OperatorSupply {
 		list = append(list, supply)
 	}
 	return list
+}
+
+// OperatorImageSet is what oc-mirror is to be given so that it copies what a cluster's operators need.
+func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return nil, err
+	}
+	return operator.ImageSet(chosenOperators(&row.API, true), row.API.OpenshiftVersion)
 }

@@ -43,6 +43,8 @@ type Options struct {
 	AMS Subscriptions
 	// Doctor examines the site; nil leaves its operation out.
 	Doctor Doctor
+	// Operators tells what operators need of the mirror; nil leaves its operations out.
+	Operators Operators
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -107,6 +109,9 @@ func Register(router *echo.Echo, options Options) error {
 	registerSubscriptions(router, options.AMS)
 	if options.OSImages != nil {
 		osImages{options.OSImages}.register(router)
+	}
+	if options.Operators != nil {
+		operatorSupplies{options.Operators}.register(router)
 	}
 	if options.Mirror != nil {
 		mirrorRules{options.Mirror}.register(router)

@@ -70,6 +70,9 @@ var indexes = map[string]string{
 	"community-operators": "registry.redhat.io/redhat/community-operator-index",
 }
 
+// Index is the last part of the repository of one of OpenShift's own catalogs, such as redhat-operator-index.
+func Index(catalog string) string { return path.Base(indexes[catalog]) }
+
 // IndexImage is the image of one of OpenShift's own catalogs in an OpenShift version, which nodes pull by this tag.
 func IndexImage(catalog, version string) string {
 	parts := strings.SplitN(version, ".", 3)
@@ -96,7 +99,7 @@ func (s Source) Fits(version string) bool {
 func Pick(catalog string, sources []Source) (Source, bool) {
 	at := slices.IndexFunc(sources, func(s Source) bool { return s.Name == catalog })
 	if at < 0 {
-		at = slices.IndexFunc(sources, func(s Source) bool { return repository(s.Image) == path.Base(indexes[catalog]) })
+		at = slices.IndexFunc(sources, func(s Source) bool { return repository(s.Image) == Index(catalog) })
 	}
 	if at < 0 {
 		return Source{}, false

@@ -39,7 +39,11 @@ type Operator struct {
 	Group             *Group        `yaml:"group"`
 	Subscription      Subscription  `yaml:"subscription"`
 	// Images are the repositories that its images are in, as far as is known without the catalog itself.
-	Images       []string     `yaml:"images"`
+	Images []string `yaml:"images"`
+	// AdditionalImages are images outside of its catalog that its custom resources name.
+	AdditionalImages []string `yaml:"additional_images"`
+	// With are further packages of its catalog.
+	With         []with       `yaml:"with"`
 	Requirements Requirements `yaml:"requirements"`
 
 	Bundles []membership `yaml:"bundles"`

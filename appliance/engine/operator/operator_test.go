@@ -349,6 +349,21 @@ metadata: {name: idms}
 	require.Equal(t, "registry.redhat.io/redhat/certified-operator-index:v4.20", IndexImage("certified-operators", "4.20-rc.1"))
 }
 
+func TestTheImageSetCopiesWhatTheOperatorsNeed(t *testing.T) {
+	text, err := ImageSet(Resolve([]string{"odf", "cnv", "amd-gpu", "coffee"}, false), "4.17.3")
+	require.NoError(t, err)
+	var set imageSet
+	require.NoError(t, yaml.Unmarshal(text, &set))
+	require.Len(t, set.Mirror.Operators, 2)
+	require.Equal(t, "registry.redhat.io/redhat/redhat-operator-index:v4.17", set.Mirror.Operators[0].Catalog)
+	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "kubevirt-hyperconverged", Channels: []imageSetChannel{{"stable"}}})
+	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "cephcsi-operator"})
+	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "local-storage-operator"})
+	require.NotContains(t, string(text), "odf-dependencies", "4.17 does not have it yet")
+	require.Equal(t, "registry.redhat.io/redhat/certified-operator-index:v4.17", set.Mirror.Operators[1].Catalog)
+	require.Len(t, set.Mirror.Images, 2)
+}
+
 func TestBundlesHaveTheOperatorsOfTheirTopology(t *testing.T) {
 	several, single := Bundles(false), Bundles(true)
 	require.Equal(t, []string{"authorino", "odf", "openshift-ai", "pipelines", "serverless", "servicemesh"}, several[1].Operators)

@@ -1,0 +1,125 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"go.yaml.in/yaml/v3"
+)
+
+// Catalog describes a small catalog of operators in the form of a real one: an image with a file-based catalog in it
+// (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
+type Catalog struct {
+	Index    string // the repository's last part, such as redhat-operator-index
+	Version  string // OpenShift's, "4.20"
+	Packages []CatalogPackage
+}
+
+// CatalogPackage is an operator in a catalog.
+type CatalogPackage struct {
+	Name    string
+	Channel string   // the default channel; "" is stable
+	Images  []string // the repositories of its images
+}
+
+// catalogRoot is where the catalog's packages lie in its image, which the label says.
+const (
+	catalogRoot  = "configs"
+	catalogLabel = "operators.operatorframework.io.index.configs.v1"
+)
+
+// PushCatalog pushes a catalog to the registry at host and returns what oc-mirror leaves in cluster-resources of it: the
+// CatalogSource, and the mirror rules for the images that it names. Those images themselves are not there.
+func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
+	var files []layerFile
+	for _, p := range c.Packages {
+		text, err := p.declare()
+		if err != nil {
+			return nil, fmt.Errorf("make the catalog %s: %w", c.Index, err)
+		}
+		files = append(files, textFile(catalogRoot+"/"+p.Name+"/catalog.json", text))
+	}
+	slices.SortFunc(files, func(a, b layerFile) int { return strings.Compare(a.name, b.name) })
+	layer, err := newFileLayer(files...)
+	if err != nil {
+		return nil, err
+	}
+	img, err := Payload{}.withDefaults().image("Stand-in for the catalog "+c.Index, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.Config.Labels[catalogLabel] = "/" + catalogRoot
+	if img, err = mutate.ConfigFile(img, config); err != nil {
+		return nil, err
+	}
+	place := fmt.Sprintf("%s/redhat/%s:v%s", host, c.Index, c.Version)
+	if err := push(ctx, img, place); err != nil {
+		return nil, err
+	}
+	return c.resources(host, place)
+}
+
+// declare writes a package with one channel and one bundle.
+func (p CatalogPackage) declare() (string, error) {
+	channel := p.Channel
+	if channel == "" {
+		channel = "stable"
+	}
+	bundle := p.Name + ".v1.0.0"
+	images := []map[string]string{}
+	for i, repository := range p.Images {
+		images = append(images, map[string]string{"name": fmt.Sprintf("image-%d", i+1), "image": repository + "/" + p.Name + "@sha256:" + strings.Repeat("0", 64)})
+	}
+	var text strings.Builder
+	for _, blob := range []map[string]any{
+		{"schema": "olm.package", "name": p.Name, "defaultChannel": channel},
+		{"schema": "olm.channel", "package": p.Name, "name": channel, "entries": []map[string]string{{"name": bundle}}},
+		{"schema": "olm.bundle", "package": p.Name, "name": bundle, "image": "registry.redhat.io/stand-in/" + p.Name + "-bundle@sha256:" + strings.Repeat("0", 64), "relatedImages": images},
+	} {
+		line, err := json.Marshal(blob)
+		if err != nil {
+			return "", err
+		}
+		text.Write(line)
+		text.WriteByte('\n')
+	}
+	return text.String(), nil
+}
+
+func (c Catalog) resources(host, place string) ([]byte, error) {
+	name := fmt.Sprintf("cs-%s-v%s", c.Index, strings.ReplaceAll(c.Version, ".", "-"))
+	source := kubeObject("operators.coreos.com/v1alpha1", "CatalogSource", "openshift-marketplace", name, object{"spec": object{"image": place, "sourceType": "grpc"}})
+	var repositories []string
+	for _, p := range c.Packages {
+		for _, repository := range p.Images {
+			if !slices.Contains(repositories, repository) {
+				repositories = append(repositories, repository)
+			}
+		}
+	}
+	slices.Sort(repositories)
+	var mirrors []object
+	for _, repository := range repositories {
+		_, path, _ := strings.Cut(repository, "/")
+		mirrors = append(mirrors, object{"source": repository, "mirrors": []string{host + "/" + path}})
+	}
+	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-"+c.Index, object{"spec": object{"imageDigestMirrors": mirrors}})
+	var text []byte
+	for _, made := range []object{source, set} {
+		data, err := yaml.Marshal(made)
+		if err != nil {
+			return nil, err
+		}
+		text = append(append(text, "---\n"...), data...)
+	}
+	return text, nil
+}

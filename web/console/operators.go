@@ -1,0 +1,49 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/engine/support"
+	"landfall/web/problem"
+)
+
+// Operators is what the console asks about the operators that clusters can be installed with; its errors are fit for
+// problem.From.
+type Operators interface {
+	// OperatorSupplies tells what each operator that a cluster could have needs of the mirror.
+	OperatorSupplies(clusterID string) ([]engine.OperatorSupply, error)
+	// OperatorSuppliesFor tells it of an OpenShift version.
+	OperatorSuppliesFor(version string) []engine.OperatorSupply
+	// OperatorImageSet is what oc-mirror is to be given for the operators of a cluster, as YAML.
+	OperatorImageSet(clusterID string) ([]byte, error)
+}
+
+type operatorSupplies struct{ Operators }
+
+func (s operatorSupplies) register(router *echo.Echo) {
+	router.GET(BasePath+"/operators", func(c echo.Context) error {
+		version := c.QueryParam("openshift_version")
+		if err := support.CheckVersion(version); err != nil {
+			return problem.BadRequest("the parameter openshift_version: %s", err)
+		}
+		return answer(c, s.OperatorSuppliesFor(version))
+	})
+	router.GET(BasePath+"/clusters/:cluster_id/operators", func(c echo.Context) error {
+		list, err := s.OperatorSupplies(c.Param("cluster_id"))
+		if err != nil {
+			return problem.From(err)
+		}
+		return answer(c, list)
+	})
+	router.GET(BasePath+"/clusters/:cluster_id/operators/imageset-config.yaml", func(c echo.Context) error {
+		text, err := s.OperatorImageSet(c.Param("cluster_id"))
+		if err != nil {
+			return problem.From(err)
+		}
+		c.Response().Header().Set("Cache-Control", "no-store")
+		return c.Blob(http.StatusOK, "application/yaml", text)
+	})
+}
