@@ -55,6 +55,15 @@ func (d Deadlines) Clear(tx *Tx, key string) error {
 	return tx.remove(indexBucket, d.of+key)
 }
 
+// At returns when the key is due, or false if it has no deadline.
+func (d Deadlines) At(tx *Tx, key string) (time.Time, bool) {
+	encoded := tx.bucket(indexBucket).Get(tx.join(d.of, key))
+	if len(encoded) < timeSize {
+		return time.Time{}, false
+	}
+	return decodeTime(string(encoded)), true
+}
+
 // Due lists the deadlines at or before now, the oldest first, at most limit of them (0: all). They stay set until they are cleared or set anew.
 func (d Deadlines) Due(tx *Tx, now time.Time, limit int) ([]Deadline, error) {
 	var due []Deadline

@@ -67,6 +67,7 @@ func (db *DB) open() (revision uint64, err error) {
 		return 0, db.openError(err)
 	}
 	db.bolt.AllocSize = growth
+	db.bolt.NoSync, db.bolt.NoGrowSync = db.noSync, db.noSync
 	err = db.View(func(tx *Tx) error {
 		revision = tx.Revision()
 		db.reserve = newReserve(tx.bolt.Size())

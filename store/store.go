@@ -43,6 +43,9 @@ type Options struct {
 	BlobGrace time.Duration
 	// History says which changes are kept for Tx.History.
 	History History
+	// NoSync leaves it to the system when what is committed reaches the disk: for simulations, whose data nobody needs after a
+	// crash of the machine.
+	NoSync bool
 }
 
 // DB is an open database. Its methods may be called by many goroutines at once.
@@ -52,6 +55,7 @@ type DB struct {
 	logger *slog.Logger
 	clock  clockwork.Clock
 	grace  time.Duration
+	noSync bool
 
 	lock *os.File
 	bolt *bolt.DB
@@ -82,6 +86,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		logger:   options.Logger,
 		clock:    options.Clock,
 		grace:    options.BlobGrace,
+		noSync:   options.NoSync,
 		turn:     make(chan struct{}, 1),
 		requests: make(chan *request, maxBatch),
 		closing:  make(chan struct{}),

@@ -233,7 +233,9 @@ func (db *DB) commit(batch []*request) {
 	}
 	if err == nil {
 		db.feed.publish(tx.rev, tx.changes)
-		db.reserve.watch(used)
+		if !db.noSync {
+			db.reserve.watch(used)
+		}
 	}
 	for _, r := range batch {
 		if r.settled {

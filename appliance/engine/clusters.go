@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
-	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
@@ -82,7 +80,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err := checkControlPlane(image.OpenshiftVersion, controlPlanes, mode); err != nil {
 		return nil, err
 	}
-	id := strfmt.UUID(uuid.NewString())
+	id := e.newID()
 	row := &clusterRecord{PullSecret: *params.PullSecret}
 	row.API = models.Cluster{
 		ID: &id, Kind: swag.String(models.ClusterKindCluster), Href: swag.String(apiRoot + "/clusters/" + id.String()),

@@ -24,6 +24,11 @@ const (
 func hostDeadline(key string) string   { return "host/" + key }
 func clusterDeadline(id string) string { return "cluster/" + id }
 
+func splitDeadline(key string) (kind, of string) {
+	kind, of, _ = strings.Cut(key, "/")
+	return kind, of
+}
+
 // silenceMatters tells whether a host in this state is expected to poll.
 func silenceMatters(h *hostRecord) bool {
 	status := *h.API.Status
@@ -39,10 +44,11 @@ func silenceMatters(h *hostRecord) bool {
 // since is when a limit began to run: at the recorded time, but never before this process, or this machine after it slept,
 // could hear of what ends it. Nobody is blamed for the time that the appliance was away.
 func (e *Engine) since(recorded strfmt.DateTime) time.Time {
-	if started := e.presence.startedAt(); started.After(time.Time(recorded)) {
+	started, at := e.presence.startedAt(), time.Time(recorded)
+	if started.After(at) || at.After(e.Clock.Now().Add(sleepGap)) { // of a time that is yet to come: the clock was set back
 		return started
 	}
-	return time.Time(recorded)
+	return at
 }
 
 // hostLimit is when a host has been too long in its state or stage, and how long it may be there; the zero time when nothing
@@ -104,7 +110,7 @@ func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTi
 func (c *change) setHostDeadline(key string, h *hostRecord) error {
 	var next time.Time
 	if silenceMatters(h) {
-		next = c.e.presence.lastSeen(key, time.Time(h.API.CheckedInAt)).Add(c.e.Timeouts.HostDisconnected)
+		next = c.e.presence.lastSeen(key, time.Time(h.API.CheckedInAt), c.now).Add(c.e.Timeouts.HostDisconnected)
 	}
 	limit, _ := c.hostLimit(h)
 	if *h.API.Status == pendingUserAction && !c.now.Before(limit) {
@@ -200,17 +206,17 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 // sleep waits for the time to pass or an earlier deadline to be set. When the wall clock ran far ahead of the wait, the
 // machine has slept: hosts could not reach it meanwhile, so their silence starts anew.
 func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
-	began := e.Clock.Now().Round(0) // wall clock: the monotonic one stands still while the machine sleeps
+	began := e.Clock.Now()
 	timer := e.Clock.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-e.alarm:
+		e.noticeJump()
 	case <-timer.Chan():
-		if now := e.Clock.Now().Round(0); now.Sub(began) > wait+sleepGap {
-			e.Logger.Warn("The clock jumped; this machine may have slept. Hosts get their time to report again.", "jump", now.Sub(began)-wait)
-			e.presence.restart(now)
+		if e.noticeJump(); e.Clock.Now().Sub(began) > wait+sleepGap { // also where there is no monotonic clock to tell
+			e.clockJumped(e.Clock.Now(), e.Clock.Now().Sub(began)-wait)
 		}
 	}
 	return true
@@ -218,6 +224,9 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 
 // handleDue handles the deadlines that have passed and returns how long to wait for the next.
 func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
+	if err := e.setDeadlinesAnew(ctx); err != nil {
+		return 0, err
+	}
 	var due []store.Deadline
 	wait := quiet
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -248,7 +257,7 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 // passDeadline looks at an object whose deadline has passed. Most deadlines are those of hosts that have polled
 // meanwhile: they only get a new one.
 func (c *change) passDeadline(deadline store.Deadline) error {
-	kind, key, _ := strings.Cut(deadline.Key, "/")
+	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
 		row, err := c.cluster(key)
 		if KindOf(err) == NotFound {

@@ -9,12 +9,16 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"io"
 	"log/slog"
 	"sync"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine/operator"
@@ -77,18 +81,21 @@ type Options struct {
 	Timeouts            Timeouts
 	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a cluster's own manifests; nil: none.
 	Catalogs func() []operator.Source
+	Random   io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
 }
 
 // Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.
 type Engine struct {
 	Options
 	presence *presence
+	watch    clockWatch
 	parsed   *parsedFacts
 	events   eventIndex
 	replies  keyedLocks
 	hosts    *life[hostSituation]
 	clusters *life[clusterSituation]
 	judge    judge         // nil: the validations
+	auditor  *Auditor      // nil: nobody checks what is committed
 	alarm    chan struct{} // a deadline was set that may be earlier than the one waited for
 	work     chan struct{} // the set of clusters to prepare changed
 	unfrozen chan string   // infra-envs whose recipe waits for the agent's pull spec
@@ -107,6 +114,9 @@ func New(options Options) (*Engine, error) {
 	}
 	if options.Requirements == nil {
 		options.Requirements = validation.DefaultRequirements
+	}
+	if options.Random == nil {
+		options.Random = rand.Reader
 	}
 	options.Timeouts = options.Timeouts.orDefaults()
 	return &Engine{
@@ -136,6 +146,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // update runs one change and, once it is committed, tells those who wait for what it altered. The function may be run
 // more than once and must have no effects but those on its change.
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
+	e.noticeJump()
 	var committed, last *change
 	err := e.DB.Update(ctx, func(tx *store.Tx) error {
 		c := newChange(ctx, e, tx)
@@ -178,9 +189,16 @@ func (e *Engine) announce(c *change) {
 		default:
 		}
 	}
+	if e.auditor != nil {
+		e.auditor.look(c)
+	}
 	for _, line := range c.lines {
 		e.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
 	}
+}
+
+func (e *Engine) newID() strfmt.UUID {
+	return strfmt.UUID(uuid.Must(uuid.NewRandomFromReader(e.Random)).String())
 }
 
 func (e *Engine) wake() {

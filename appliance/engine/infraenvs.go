@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
-	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
@@ -21,7 +20,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 	if err := checkNewInfraEnv(params); err != nil {
 		return nil, err
 	}
-	id, code := strfmt.UUID(uuid.NewString()), newImageCode()
+	id, code := e.newID(), newImageCode()
 	var seen *infraEnvRecord
 	if err := e.DB.View(func(tx *store.Tx) (err error) {
 		seen, err = e.newInfraEnv(tx, id, params, e.Clock.Now().UTC())

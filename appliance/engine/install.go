@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	"go.yaml.in/yaml/v3"
 
@@ -207,7 +206,7 @@ func (c *change) resumeStages(row *clusterRecord) error {
 func (c *change) enterPreparing(row *clusterRecord) error {
 	id := row.API.ID.String()
 	row.Installs++
-	row.Preparation = &preparation{ID: uuid.NewString(), StartedAt: c.now}
+	row.Preparation = &preparation{ID: c.e.newID().String(), StartedAt: c.now}
 	row.Completion, row.IngressCA, row.InfraID = nil, false, ""
 	row.API.OpenshiftClusterID = ""
 	row.API.InstallStartedAt, row.API.InstallCompletedAt = c.dateTime(), strfmt.DateTime{}

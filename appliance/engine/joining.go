@@ -12,9 +12,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
-	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/network"
@@ -84,7 +82,7 @@ func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version 
 
 // emptyCluster is a cluster of which only the name is known.
 func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
-	id := strfmt.UUID(uuid.NewString())
+	id := e.newID()
 	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
 	row := &clusterRecord{}
 	row.API = models.Cluster{

@@ -44,15 +44,19 @@ func (p *presence) of(key string) *hostPresence {
 
 // lastSeen returns when the host was last heard: in memory, else recorded, and never before the engine could have
 // heard it.
-func (p *presence) lastSeen(key string, recorded time.Time) time.Time {
-	last := recorded
-	if held, ok := p.hosts.Load(key); ok {
-		if ns := held.(*hostPresence).seen.Load(); ns != 0 && time.Unix(0, ns).After(last) {
-			last = time.Unix(0, ns)
+func (p *presence) lastSeen(key string, recorded, now time.Time) time.Time {
+	last := p.startedAt()
+	later := func(at time.Time) {
+		// What was heard at a time that is yet to come was heard before the clock was set back.
+		if at.After(last) && !at.After(now.Add(sleepGap)) {
+			last = at
 		}
 	}
-	if started := p.startedAt(); started.After(last) {
-		return started
+	later(recorded)
+	if held, ok := p.hosts.Load(key); ok {
+		if ns := held.(*hostPresence).seen.Load(); ns != 0 {
+			later(time.Unix(0, ns))
+		}
 	}
 	return last.UTC()
 }
@@ -78,7 +82,16 @@ func (p *presence) remove(key string) { p.hosts.Delete(key) }
 
 // restart counts every host as heard now. The engine calls it when the machine has slept: hosts that could not reach a
 // sleeping machine are not gone.
-func (p *presence) restart(now time.Time) { p.started.Store(now.UnixNano()) }
+func (p *presence) restart(now time.Time) {
+	p.started.Store(now.UnixNano())
+	p.hosts.Range(func(_, held any) bool {
+		host := held.(*hostPresence)
+		if seen := host.seen.Load(); seen > now.UnixNano() { // by a clock that was set back since
+			host.seen.CompareAndSwap(seen, now.UnixNano())
+		}
+		return true
+	})
+}
 
 // keyedLocks lets one goroutine at a time work for a key. Agents send the replies of steps that run side by side at once;
 // those of one host are taken one after the other.

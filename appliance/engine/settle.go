@@ -330,7 +330,7 @@ func severityOf(state string) string {
 
 // connected tells whether a host was heard within the limit.
 func (c *change) connected(h *hostRecord) bool {
-	return c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt))) < c.e.Timeouts.HostDisconnected
+	return c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt), c.now)) < c.e.Timeouts.HostDisconnected
 }
 
 // refreshUnbound validates and moves a host that belongs to no cluster.
