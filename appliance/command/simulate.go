@@ -12,8 +12,8 @@ import (
 )
 
 func newSimulate() *cobra.Command {
-	cmd := &cobra.Command{Use: "simulate", Short: "Play what a site has: hosts"}
-	group(cmd, newSimulateHosts())
+	cmd := &cobra.Command{Use: "simulate", Short: "Play what a site has: hosts; or whole sites at length"}
+	group(cmd, newSimulateHosts(), newSimulateRun(), newSimulateExample())
 	return cmd
 }
 

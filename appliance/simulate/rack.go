@@ -1,0 +1,167 @@
+package simulate
+
+import (
+	"context"
+	"math"
+	"net/netip"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+)
+
+// Rack is machines that share a network and have no life of their own: whoever holds it decides when they are up and carries
+// their answers (see appliance/simulate/scenario). A rack is used by one goroutine.
+type Rack struct {
+	crew     *Crew
+	faults   map[int]Faults
+	answers  map[stepKey]*models.StepReply
+	machines map[int]*Machine
+}
+
+// Machine is one of a rack.
+type Machine struct {
+	rack   *Rack
+	system *system
+}
+
+// stepKey is what a quick step's answer depends on, beside the faults of the rack.
+type stepKey struct {
+	machine   int
+	step      models.StepType
+	arguments string
+}
+
+// NewRack returns a rack of a site by that name: the same name and seed give the same machines.
+func NewRack(site string, seed uint64, network netip.Prefix, hardware Hardware) *Rack {
+	identity := uuid.NewSHA1(uuid.NameSpaceOID, []byte("landfall simulated site "+site))
+	return &Rack{
+		crew: &Crew{
+			InfraEnvID: identity.String(), Seed: seed, Network: network, Hardware: hardware, Speed: math.Inf(1), // nothing waits here
+			hosts: map[strfmt.UUID]*host{},
+		},
+		faults: map[int]Faults{}, answers: map[stepKey]*models.StepReply{}, machines: map[int]*Machine{},
+	}
+}
+
+// Machine puts the machine of that number (from 1) into the rack, or returns the one that is there.
+func (r *Rack) Machine(number int) (*Machine, error) {
+	if known := r.machines[number]; known != nil {
+		return known, nil
+	}
+	m := &Machine{rack: r}
+	r.machines[number] = m
+	return m, m.build(number)
+}
+
+// SetFaults says what is wrong with the machine from now on.
+func (m *Machine) SetFaults(faults Faults) error {
+	number := m.system.machine.number
+	m.rack.faults[number] = faults
+	m.rack.crew.Faults = nil
+	for number, faults := range m.rack.faults {
+		for _, fault := range faults {
+			fault.Host = number
+			m.rack.crew.Faults = append(m.rack.crew.Faults, fault)
+		}
+	}
+	clear(m.rack.answers)
+	return m.build(number)
+}
+
+// build makes the machine anew from what is wrong with it; who it is stays.
+func (m *Machine) build(number int) error {
+	built, err := newMachine(m.rack.crew, number)
+	if err != nil {
+		return err
+	}
+	h := &host{
+		crew: m.rack.crew, machine: built, vips: map[models.VipType]string{}, linkCuts: map[models.HostStage]bool{},
+		ref: hostRef{infraEnv: strfmt.UUID(m.rack.crew.InfraEnvID), host: strfmt.UUID(built.id)},
+	}
+	m.system = &system{host: h}
+	m.rack.crew.hosts[h.ref.host] = h
+	return nil
+}
+
+// ID is the id under which the machine's agent registers.
+func (m *Machine) ID() string { return m.system.machine.id }
+
+// Name is the machine's host name.
+func (m *Machine) Name() string { return m.system.machine.hostname }
+
+// Faulty tells whether anything is wrong with the machine.
+func (m *Machine) Faulty() bool { return len(m.rack.faults[m.system.machine.number]) > 0 }
+
+// Fault is the machine's fault of that kind, if it has it.
+func (m *Machine) Fault(kind FaultKind) (Fault, bool) { return m.system.fault(kind) }
+
+// Answer is what the machine's agent replies to a step that it is done with at once: what it is made of, and what it sees of
+// its network. It is false for a step that takes its time or does something.
+func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
+	switch step.StepType {
+	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses, models.StepTypeNtpSynchronizer,
+		models.StepTypeDomainResolution, models.StepTypeTangConnectivityCheck, models.StepTypeAPIVipConnectivityCheck, models.StepTypeVerifyVips,
+		models.StepTypeDhcpLeaseAllocate:
+	default:
+		return nil, false
+	}
+	key := stepKey{m.system.machine.number, step.StepType, strings.Join(step.Args, "\n")}
+	if known := m.rack.answers[key]; known != nil {
+		return known, true
+	}
+	out := m.system.perform(context.Background(), step)
+	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText, ExitCode: out.code}
+	m.rack.answers[key] = reply
+	return reply, true
+}
+
+// DiskSpeed is what the machine's agent replies to the measuring of a disk.
+func (m *Machine) DiskSpeed(step *models.Step) *models.StepReply {
+	out := m.system.checkDiskSpeed(context.Background(), step.Args)
+	return &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText, ExitCode: out.code}
+}
+
+// Images is what the machine's agent replies to the pulling of images: all are there, unless it has the fault NoImage.
+func (m *Machine) Images(step *models.Step) *models.StepReply {
+	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
+	var request models.ContainerImageAvailabilityRequest
+	if err := decodeArguments("image availability", step.Args, 1, &request); err != nil {
+		reply.ExitCode, reply.Error = exitFailed, err.Error()
+		return reply
+	}
+	_, none := m.Fault(NoImage)
+	response := models.ContainerImageAvailabilityResponse{Images: []*models.ContainerImageAvailability{}}
+	for _, image := range request.Images {
+		checked := &models.ContainerImageAvailability{Name: image, Result: models.ContainerImageAvailabilityResultFailure}
+		if !none {
+			checked.Result, checked.SizeBytes, checked.Time, checked.DownloadRate = models.ContainerImageAvailabilityResultSuccess, 1e8, 1, 1e8
+		}
+		response.Images = append(response.Images, checked)
+	}
+	if none {
+		reply.ExitCode = exitNoImage
+	}
+	reply.Output = answered(response).output
+	return reply
+}
+
+// Installation is what the install step asks of a machine.
+type Installation struct {
+	Cluster, HostID string
+	Role            models.HostRole
+	Single          bool // the only node of its cluster
+}
+
+// Install reads an install step as the agent does.
+func (m *Machine) Install(step *models.Step) (Installation, error) {
+	var request models.InstallCmdRequest
+	if err := decodeArguments("install", step.Args, 1, &request); err != nil {
+		return Installation{}, err
+	}
+	return Installation{
+		Cluster: request.ClusterID.String(), HostID: request.HostID.String(), Role: *request.Role,
+		Single: request.ControlPlaneCount == 1 && *request.Role != models.HostRoleWorker,
+	}, m.system.checkInstallRequest(&request)
+}

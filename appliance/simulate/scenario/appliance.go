@@ -1,0 +1,264 @@
+package scenario
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/uuid"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+	"landfall/store"
+)
+
+const (
+	version    = "4.20.8"
+	agentImage = "registry.site.test:5000/openshift/agent@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	pullSecret = `{"auths":{"registry.site.test:5000":{"auth":"dXNlcjpwYXNz"}}}`
+)
+
+// appliance is the engine of a site over its store, and what is on while it is.
+type appliance struct {
+	site     *site
+	up       bool
+	db       *store.DB
+	engine   *engine.Engine
+	stepper  engine.Stepper
+	auditor  *engine.Auditor
+	random   *rand.ChaCha8
+	releases *releases
+
+	revision  uint64    // up to which it is known what is due next
+	due       time.Time // by the appliance's clock
+	waits     bool
+	known     bool              // due and waits are
+	preparing map[string]string // the runs of openshift-install that are under way: the preparation's id, by cluster
+	tidied    uint64            // the revision at the last tidying
+}
+
+func newAppliance(s *site) (*appliance, error) {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], s.seed)
+	binary.LittleEndian.PutUint64(seed[8:], uint64(s.number))
+	a := &appliance{site: s, random: rand.NewChaCha8(seed), preparing: make(map[string]string)}
+	var err error
+	if a.releases, err = newReleases(a.random, s.began); err != nil {
+		return nil, err
+	}
+	return a, a.switchOn()
+}
+
+// switchOn starts a process of the appliance over what an earlier one left.
+func (a *appliance) switchOn() (err error) {
+	s := a.site
+	if a.db, err = store.Open(s.ctx, s.dir, store.Options{Clock: s.clock, NoSync: true}); err != nil {
+		return err
+	}
+	a.engine, err = engine.New(engine.Options{
+		DB: a.db, Releases: a.releases, Mirror: &mirror.Rules{}, Clock: s.clock, URL: "http://appliance.site.test:8090", Random: a.random,
+		Images:      engine.Images{Agent: agentImage},
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: version, CPUArchitecture: "x86_64", URL: "registry.site.test:5000/openshift/release:" + version, Default: true}},
+	})
+	if err != nil {
+		return errors.Join(err, a.db.Close())
+	}
+	if a.auditor == nil {
+		a.auditor = engine.NewAuditor(a.engine)
+	} else {
+		a.auditor.Follow(a.engine)
+	}
+	a.stepper, a.up, a.known = a.engine.Stepper(), true, false
+	clear(a.preparing)
+	return nil
+}
+
+func (a *appliance) close() error {
+	if a.db == nil {
+		return nil
+	}
+	a.up = false
+	db := a.db
+	a.db = nil
+	return db.Close()
+}
+
+// nextDue is when the engine wants to be called next, in true time.
+func (a *appliance) nextDue() (time.Time, bool) {
+	if !a.up {
+		return time.Time{}, false
+	}
+	if revision := a.db.Revision(); !a.known || revision != a.revision {
+		a.handleDue()
+	}
+	return a.due.Add(-a.site.clock.wrong), a.waits
+}
+
+// handleDue is the engine's own work at this moment.
+func (a *appliance) handleDue() {
+	var err error
+	a.due, a.waits, err = a.stepper.Due(a.site.ctx)
+	a.site.fail(err)
+	a.revision, a.known = a.db.Revision(), true
+	a.startPreparations()
+}
+
+// startPreparations has openshift-install run for the clusters that want it. A run that is not wanted any more ends by itself.
+func (a *appliance) startPreparations() {
+	wanted, err := a.stepper.Preparations()
+	a.site.fail(err)
+	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
+		id := wanted[cluster]
+		if a.preparing[cluster] == id {
+			continue
+		}
+		a.preparing[cluster] = id
+		process := a.engine
+		a.site.after(a.site.roughly(2*time.Minute), func() {
+			if !a.up || a.engine != process || a.preparing[cluster] != id {
+				return // the process that ran it is gone
+			}
+			a.releases.fault = a.site.faultOf(cluster)
+			a.stepper.Prepare(a.site.ctx, cluster, id)
+			a.releases.fault = ""
+		})
+	}
+}
+
+// outage lets the appliance be away for a while: asleep, or ended and started again.
+func (s *site) outage(kind string, length time.Duration, sleeps bool) {
+	if !s.up {
+		return
+	}
+	s.stats.count(kind)
+	process := s.engine
+	s.up = false
+	if !sleeps {
+		s.fail(s.close())
+	}
+	s.after(max(length, time.Second), func() {
+		if sleeps && s.engine == process {
+			s.up, s.known = true, false
+			s.stepper.Jumped(length)
+			return
+		}
+		s.fail(s.switchOn())
+	})
+}
+
+// jump moves the appliance's clock.
+func (s *site) jump(by time.Duration) {
+	s.stats.count("clock jumps")
+	s.clock.wrong += by
+	s.known = false
+	if s.up {
+		s.stepper.Jumped(by)
+	}
+}
+
+// tidy is what the appliance does once in a while, and the auditor's look at all that there is.
+func (a *appliance) tidy() error {
+	revision := a.db.Revision()
+	if revision == a.tidied {
+		return nil
+	}
+	a.handleDue()
+	if found := a.auditor.Sweep(); found != nil {
+		return found
+	}
+	err := a.db.Compact(a.site.ctx, a.tidied)
+	a.tidied = revision
+	return err
+}
+
+func (a *appliance) tidyIfUp() error {
+	if !a.up {
+		return nil
+	}
+	return a.tidy()
+}
+
+// size is that of the database in bytes.
+func (a *appliance) size() int64 {
+	info, err := os.Stat(filepath.Join(a.site.dir, "landfall.db"))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// releases has one release, whose installer writes the smallest files that are taken for a cluster's.
+type releases struct {
+	random    *rand.ChaCha8
+	authority string // PEM of the certificate authority of all clusters
+	fault     string // of the installation that is being prepared
+}
+
+func newReleases(random *rand.ChaCha8, now time.Time) (*releases, error) {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := random.Read(seed); err != nil {
+		return nil, err
+	}
+	private := ed25519.NewKeyFromSeed(seed)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "simulated cluster"}, NotBefore: now, NotAfter: now.AddDate(100, 0, 0), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(nil, template, template, private.Public(), private)
+	return &releases{random: random, authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}, err
+}
+
+// Payload describes the release.
+func (r *releases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
+	if r.fault == MirrorDown {
+		return nil, errors.New("the mirror registry.site.test:5000 does not answer")
+	}
+	images := make(map[string]string)
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+		images[tag] = "registry.site.test:5000/openshift/" + tag + "@sha256:" + strings.Repeat("a", 64)
+	}
+	return &release.Payload{PullSpec: pullSpec, Image: "registry.site.test:5000/openshift/release@sha256:" + strings.Repeat("b", 64), Version: version, Architecture: arch, Images: images}, nil
+}
+
+// Installer provides no file: nothing of it is run.
+func (r *releases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain, progress func(done, total int64)) (*release.Installer, func(), error) {
+	progress(50, 100)
+	progress(100, 100)
+	return &release.Installer{Path: "openshift-install"}, func() {}, nil
+}
+
+// Generate returns what an installer would have written.
+func (r *releases) Generate(_ context.Context, _ *release.Installer, _ release.GenerateRequest) (*release.Generated, error) {
+	if r.fault == InstallerFails {
+		return nil, errors.New("openshift-install ended with exit code 1: failed to generate asset")
+	}
+	id, err := uuid.NewRandomFromReader(r.random)
+	if err != nil {
+		return nil, fmt.Errorf("make the cluster's id: %w", err)
+	}
+	ignition := []byte(`{"ignition":{"version":"3.2.0"}}`)
+	return &release.Generated{
+		ClusterID: id.String(), InfraID: "simulated-" + id.String()[:5],
+		Files: map[string][]byte{
+			release.BootstrapIgnition: ignition, release.MasterIgnition: ignition, release.WorkerIgnition: ignition,
+			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd"), release.Metadata: []byte("{}"), release.InstallConfig: []byte("{}"),
+			release.Kubeconfig: []byte("clusters:\n- name: simulated\n  cluster:\n    server: https://api.simulated.site.test:6443\n    certificate-authority-data: " +
+				base64.StdEncoding.EncodeToString([]byte(r.authority)) + "\nusers:\n- name: admin\n"),
+		},
+	}, nil
+}

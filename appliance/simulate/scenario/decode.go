@@ -1,0 +1,394 @@
+package scenario
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/simulate"
+)
+
+//go:embed examples/*.yaml
+var exampleFiles embed.FS
+
+// Error says in one sentence what of a scenario file can't be used, and where.
+type Error struct {
+	File    string
+	Line    int    // 0: the file as a whole
+	Problem string // the key, what is wrong with it, and what was expected
+}
+
+func (e *Error) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s, line %d: %s", e.File, e.Line, e.Problem)
+	}
+	return e.File + ": " + e.Problem
+}
+
+// fileLimit is the largest scenario file that is read, in bytes.
+const fileLimit = 1 << 20
+
+// Load reads a scenario file. What is wrong with it comes as *Error.
+func Load(file string) (*Scenario, error) {
+	info, err := os.Stat(file)
+	if err == nil && info.Size() > fileLimit {
+		return nil, &Error{File: file, Problem: fmt.Sprintf("the file has %d bytes; a scenario has at most %d", info.Size(), fileLimit)}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, &Error{File: file, Problem: fmt.Sprintf("the scenario can't be read: %v", err)}
+	}
+	return Parse(file, text)
+}
+
+// Example returns a scenario that comes with the program.
+func Example(name string) (*Scenario, error) {
+	text, err := ExampleText(name)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name+".yaml", text)
+}
+
+// ExampleText returns the file of a scenario that comes with the program.
+func ExampleText(name string) ([]byte, error) {
+	text, err := exampleFiles.ReadFile("examples/" + name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("there is no example %q; there are %s", name, strings.Join(Examples(), ", "))
+	}
+	return text, nil
+}
+
+// Examples lists the scenarios that come with the program.
+func Examples() []string {
+	files, err := exampleFiles.ReadDir("examples")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(path.Base(file.Name()), ".yaml"))
+	}
+	return names
+}
+
+// Parse reads the text of a scenario file. What is wrong with it comes as *Error with the given name of the file.
+func Parse(file string, text []byte) (*Scenario, error) {
+	d := &decoder{file: file}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, d.noYAML(err)
+	}
+	s := &Scenario{Start: Time{time.Date(2026, 1, 1, 6, 0, 0, 0, time.UTC)}}
+	if len(document.Content) == 0 {
+		return nil, &Error{File: file, Problem: "the file is empty; a scenario has at least the keys days and sites"}
+	}
+	if err := d.decode(document.Content[0], "", reflect.ValueOf(s).Elem()); err != nil {
+		return nil, err
+	}
+	return s, d.complete(s, document.Content[0])
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+func (d *decoder) noYAML(err error) error {
+	problem := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if found := yamlLine.FindStringSubmatch(problem); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		problem = strings.Replace(problem, found[0], "", 1)
+	}
+	return &Error{d.file, line, "the file is no YAML: " + problem}
+}
+
+// decoder fills structures from YAML; each key must be one of theirs.
+type decoder struct{ file string }
+
+// leaf is a value with a form of its own.
+type leaf interface {
+	read(text string) error
+	expects() string
+}
+
+func (d *decoder) wrong(node *yaml.Node, key, format string, args ...any) error {
+	if key == "" {
+		key = "the scenario"
+	}
+	return &Error{d.file, node.Line, key + ": " + fmt.Sprintf(format, args...)}
+}
+
+func (d *decoder) decode(node *yaml.Node, key string, into reflect.Value) error {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if form, ok := into.Addr().Interface().(leaf); ok {
+		if node.Kind != yaml.ScalarNode || form.read(node.Value) != nil {
+			return d.wrong(node, key, "%s; expected %s", told(node), form.expects())
+		}
+		return nil
+	}
+	switch into.Kind() {
+	case reflect.Struct:
+		return d.structure(node, key, into)
+	case reflect.Slice:
+		return d.list(node, key, into)
+	case reflect.Map:
+		return d.table(node, key, into)
+	}
+	if node.Kind != yaml.ScalarNode || node.Decode(into.Addr().Interface()) != nil || node.Tag == "!!null" {
+		return d.wrong(node, key, "%s; expected %s", told(node), expected(into.Kind()))
+	}
+	return nil
+}
+
+// told is how a wrong value is named.
+func told(node *yaml.Node) string {
+	switch {
+	case node.Kind == yaml.MappingNode:
+		return "it has keys of its own"
+	case node.Kind == yaml.SequenceNode:
+		return "it is a list"
+	case node.Tag == "!!null":
+		return "it has no value"
+	}
+	value := node.Value
+	if len(value) > 40 {
+		value = value[:40] + "…"
+	}
+	return fmt.Sprintf("it is %q", value)
+}
+
+func expected(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint64:
+		return "a whole number, not negative"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return "a text"
+}
+
+func (d *decoder) structure(node *yaml.Node, key string, into reflect.Value) error {
+	fields := make(map[string]int)
+	var names []string
+	for i := range into.NumField() {
+		name := into.Type().Field(i).Tag.Get("yaml")
+		fields[name] = i
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if node.Kind != yaml.MappingNode {
+		return d.wrong(node, key, "%s; expected keys of %s", told(node), strings.Join(names, ", "))
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name := node.Content[i].Value
+		at, known := fields[name]
+		if !known {
+			return d.wrong(node.Content[i], join(key, name), "the key is unknown; expected one of %s", strings.Join(names, ", "))
+		}
+		if seen[name] {
+			return d.wrong(node.Content[i], join(key, name), "the key is there twice; expected it once")
+		}
+		seen[name] = true
+		if err := d.decode(node.Content[i+1], join(key, name), into.Field(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+func (d *decoder) list(node *yaml.Node, key string, into reflect.Value) error {
+	if node.Kind != yaml.SequenceNode {
+		return d.wrong(node, key, "%s; expected a list", told(node))
+	}
+	for i, item := range node.Content {
+		element := reflect.New(into.Type().Elem()).Elem()
+		if err := d.decode(item, fmt.Sprintf("%s[%d]", key, i), element); err != nil {
+			return err
+		}
+		into.Set(reflect.Append(into, element))
+	}
+	return nil
+}
+
+func (d *decoder) table(node *yaml.Node, key string, into reflect.Value) error {
+	if node.Kind != yaml.MappingNode {
+		return d.wrong(node, key, "%s; expected faults and their shares", told(node))
+	}
+	into.Set(reflect.MakeMap(into.Type()))
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name := node.Content[i].Value
+		if problem := unknownFault(key, name); problem != "" {
+			return d.wrong(node.Content[i], join(key, name), "%s", problem)
+		}
+		value := reflect.New(into.Type().Elem()).Elem()
+		if err := d.decode(node.Content[i+1], join(key, name), value); err != nil {
+			return err
+		}
+		into.SetMapIndex(reflect.ValueOf(name), value)
+	}
+	return nil
+}
+
+// unknownFault says what is wrong with the name of a fault, "" if nothing is.
+func unknownFault(key, name string) string {
+	if strings.HasSuffix(key, ".clusters") {
+		if !slices.Contains(clusterFaults, name) {
+			return "the fault is unknown; expected one of " + strings.Join(clusterFaults, ", ")
+		}
+		return ""
+	}
+	if name == PowerLoss {
+		return ""
+	}
+	faults, err := simulate.ParseFaults(name)
+	switch {
+	case err != nil:
+		return err.Error() + ", and " + PowerLoss
+	case len(faults) != 1 || faults[0].Host != 0:
+		return "expected one fault, without the number of a host"
+	}
+	return ""
+}
+
+// The sizes that a scenario may have.
+const (
+	mostDays     = 36500
+	mostSites    = 10_000
+	mostClusters = 100
+	mostHosts    = 200
+)
+
+// complete fills in what is left out and refuses what can't be played.
+func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
+	if s.Name == "" {
+		s.Name = strings.TrimSuffix(path.Base(d.file), ".yaml")
+	}
+	if s.Days < 1 || s.Days > mostDays {
+		return d.wrong(valueOf(document, "days"), "days", "it is %d; expected a whole number from 1 to %d", s.Days, mostDays)
+	}
+	if len(s.Sites) == 0 {
+		return d.wrong(document, "sites", "there are none; expected a list with at least one kind of site")
+	}
+	for i := range s.Sites {
+		node := valueOf(document, "sites").Content[i]
+		if err := d.completeKind(&s.Sites[i], node, fmt.Sprintf("sites[%d]", i)); err != nil {
+			return err
+		}
+	}
+	if s.SiteCount() > mostSites {
+		return d.wrong(valueOf(document, "sites"), "sites", "there are %d; expected at most %d", s.SiteCount(), mostSites)
+	}
+	return nil
+}
+
+func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
+	setDefault(&k.Name, fmt.Sprintf("kind-%s", strings.Trim(key, "sites[]")))
+	setDefault(&k.Count, 1)
+	setDefault(&k.Clusters, 1)
+	setDefault(&k.Topology, 1)
+	setDefault(&k.Binding, early)
+	setDefault(&k.People.Think, Span(10*time.Minute))
+	for _, number := range []struct {
+		name            string
+		is, least, most int
+	}{
+		{"count", k.Count, 1, mostSites}, {"clusters", k.Clusters, 1, mostClusters}, {"workers", k.Workers, 0, mostHosts}, {"spares", k.Spares, 0, mostHosts},
+		{"hardware.cpus", k.Hardware.CPUs, 0, 4096}, {"hardware.memory_gib", k.Hardware.MemoryGiB, 0, 1 << 16},
+		{"hardware.disks", k.Hardware.Disks, 0, 256}, {"hardware.disk_gb", k.Hardware.DiskGB, 0, 1 << 20},
+	} {
+		if number.is < number.least || number.is > number.most {
+			return d.wrong(valueOf(node, number.name), join(key, number.name), "it is %d; expected a whole number from %d to %d", number.is, number.least, number.most)
+		}
+	}
+	if k.Topology == 1 && k.Workers > 0 {
+		return d.wrong(valueOf(node, "workers"), join(key, "workers"), "it is %d; expected 0 with the topology single-node", k.Workers)
+	}
+	if k.People.Think < Span(time.Minute) {
+		return d.wrong(valueOf(node, "people.think"), join(key, "people.think"), "it is %s; expected at least 1m", time.Duration(k.People.Think))
+	}
+	for _, outage := range []struct {
+		name  string
+		is    Outage
+		least Span
+	}{{"restart", k.Faults.Restart, 0}, {"power_cut", k.Faults.PowerCut, 0}, {"sleep", k.Faults.Sleep, 1}} {
+		if outage.is.Every > 0 && outage.is.Every < Span(time.Hour) {
+			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".every"), "it is %s; expected at least 1h", time.Duration(outage.is.Every))
+		}
+		if outage.is.Every > 0 && outage.is.For < outage.least {
+			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".for"), "it is missing; expected %s", new(Span).expects())
+		}
+	}
+	for i, act := range k.Script {
+		if err := d.completeAct(k, act, valueOf(node, "script").Content[i], fmt.Sprintf("%s.script[%d]", key, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) completeAct(k *Kind, act Act, node *yaml.Node, key string) error {
+	hosts := int(k.Topology) + k.Workers + k.Spares
+	switch {
+	case act.Do == "":
+		return d.wrong(node, join(key, "do"), "it is missing; expected %s", act.Do.expects())
+	case act.Host < 0 || act.Host > hosts:
+		return d.wrong(node, join(key, "host"), "it is %d; expected the number of one of the %d machines, or 0 for all", act.Host, hosts)
+	case act.Do == doFault:
+		if _, err := simulate.ParseFaults(act.Fault); err != nil {
+			return d.wrong(node, join(key, "fault"), "%v", err)
+		}
+	case act.Fault != "":
+		return d.wrong(node, join(key, "fault"), "it belongs to do: fault only")
+	case act.For == 0 && slices.Contains([]Doing{doSleep, doClockJump, doClockBack}, act.Do):
+		return d.wrong(node, join(key, "for"), "it is missing; expected %s", act.For.expects())
+	}
+	return nil
+}
+
+func setDefault[T comparable](at *T, otherwise T) {
+	var none T
+	if *at == none {
+		*at = otherwise
+	}
+}
+
+// valueOf finds the value of a key, with dots, in a mapping; the mapping itself where it has none.
+func valueOf(node *yaml.Node, key string) *yaml.Node {
+	first, rest, _ := strings.Cut(key, ".")
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value != first {
+			continue
+		}
+		if rest == "" {
+			return node.Content[i+1]
+		}
+		return valueOf(node.Content[i+1], rest)
+	}
+	return node
+}

@@ -1,0 +1,239 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/simulate"
+)
+
+// installation is the installer's work on a machine, and then the node's.
+type installation struct {
+	simulate.Installation
+	legs    []leg
+	reached models.HostStage
+	joins   bool // an installed cluster
+}
+
+// leg is a part of an installation: a stage that is reported, how long it takes, and what must be there before it ends.
+type leg struct {
+	stage models.HostStage
+	info  string
+	takes time.Duration
+	until func() bool
+}
+
+// How long the parts of an installation take, near to what a server with a local registry needs.
+const (
+	askAgain      = 20 * time.Second // for what is waited for
+	retryAfter    = 15 * time.Second // a report that found no appliance
+	writeStepTime = 15 * time.Second // for each 10 % of the image
+	bootkubeTime  = 4 * time.Minute
+	nodeStepTime  = 2 * time.Minute // of a node, from one stage to the next
+	operatorTime  = 5 * time.Minute
+	stageTime     = time.Minute // of the controller
+)
+
+// install starts the installer, once.
+func (m *machine) install(step *models.Step) {
+	if m.installation != nil {
+		return
+	}
+	wanted, err := m.hw.Install(step)
+	if err != nil {
+		m.slot.site.fail(fmt.Errorf("machine %d could not understand its install step: %w", m.number, err))
+		return
+	}
+	m.installation = &installation{Installation: wanted, joins: m.slot.opened}
+	m.legs = m.plan()
+	if m.loses {
+		m.loses = false
+		m.later(time.Duration(m.slot.site.rng.Int64N(int64(20*time.Minute))), m.losePower)
+	}
+	m.next()
+}
+
+// losePower restarts a machine in the middle of whatever it does.
+func (m *machine) losePower() {
+	env := m.env
+	m.turnOff()
+	m.later(m.slot.site.roughly(withoutPower), func() { m.boot(env) })
+}
+
+// plan is what the installer does on a machine of that role.
+func (m *machine) plan() []leg {
+	legs := []leg{{stage: models.HostStageStartingInstallation, takes: 10 * time.Second}, {stage: models.HostStageInstalling, takes: 15 * time.Second}}
+	bootstrap := m.Role == models.HostRoleBootstrap
+	if m.Single {
+		legs = append(legs, leg{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime})
+	}
+	for percent := 10; percent <= 100; percent += 10 {
+		legs = append(legs, leg{stage: models.HostStageWritingImageToDisk, info: fmt.Sprintf("%d%%", percent), takes: writeStepTime})
+	}
+	switch {
+	case m.Single:
+	case bootstrap:
+		legs = append(legs,
+			leg{stage: models.HostStageWaitingForControlPlane, takes: time.Minute, until: func() bool { return m.slot.mastersAt(m, models.HostStageJoined) >= 2 }},
+			leg{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime},
+			leg{stage: models.HostStageWaitingForController, takes: time.Minute})
+	case m.Role == models.HostRoleWorker && !m.joins:
+		legs = append(legs, leg{stage: models.HostStageWaitingForControlPlane, until: func() bool { return m.slot.mastersAt(m, models.HostStageDone) >= 2 }})
+	}
+	return append(legs, leg{stage: models.HostStageRebooting, takes: time.Minute})
+}
+
+// next goes on to the next leg, or restarts into the disk.
+func (m *machine) next() {
+	if m.installation == nil {
+		return
+	}
+	if len(m.legs) == 0 {
+		m.bootDisk()
+		return
+	}
+	now := m.legs[0]
+	m.legs = m.legs[1:]
+	if m.fails(now.stage) {
+		m.report(models.HostStageFailed, fmt.Sprintf("The installation broke off at the stage %q.", now.stage), func() { m.legs = nil })
+		return
+	}
+	m.report(now.stage, now.info, func() {
+		if now.stage == models.HostStageWritingImageToDisk && now.info == "30%" {
+			m.loseLink()
+		}
+		m.later(m.slot.site.roughly(now.takes), func() { m.wait(now.until) })
+	})
+}
+
+func (m *machine) wait(until func() bool) {
+	if until == nil || until() {
+		m.next()
+		return
+	}
+	installation := m.installation
+	m.later(m.slot.site.roughly(askAgain), func() {
+		if m.installation == installation && installation != nil {
+			m.wait(until)
+		}
+	})
+}
+
+func (m *machine) fails(stage models.HostStage) bool {
+	fault, has := m.hw.Fault(simulate.FailAt)
+	return has && fault.Stage == stage
+}
+
+// report tells the appliance a stage; while that does not answer, again and again. A refusal does not end an installation.
+func (m *machine) report(stage models.HostStage, info string, then func()) {
+	installation := m.installation
+	err := m.ask("the stage "+string(stage), func(e *engine.Engine) error {
+		return e.HostProgress(m.slot.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage, ProgressInfo: info})
+	})
+	if err == errDown {
+		m.later(m.slot.site.roughly(retryAfter), func() {
+			if m.installation == installation && installation != nil {
+				m.report(stage, info, then)
+			}
+		})
+		return
+	}
+	m.reached = stage
+	then()
+}
+
+// stages of a node that is up from its disk, in order.
+var nodeStages = []models.HostStage{models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone}
+
+// nodeUp has a node that has come up from its disk go through its stages. The bootstrap, or the controller in the cluster,
+// reports them.
+func (s *slot) nodeUp(m *machine) {
+	if m.installation == nil || m.joins {
+		return
+	}
+	var stage func(i int)
+	stage = func(i int) {
+		if m.installation == nil || m.fails(nodeStages[i]) {
+			return // it never gets there, and nobody is left to say so
+		}
+		m.report(nodeStages[i], "", func() {
+			if i+1 < len(nodeStages) {
+				m.later(s.site.roughly(nodeStepTime), func() { stage(i + 1) })
+				return
+			}
+			s.finalize()
+		})
+	}
+	m.later(s.site.roughly(nodeStepTime), func() { stage(0) })
+}
+
+// mastersAt counts the machines of the control plane that have reached a stage, but for one.
+func (s *slot) mastersAt(but *machine, stage models.HostStage) int {
+	count := 0
+	for _, m := range s.machines {
+		if m == but || m.installation == nil || m.Role == models.HostRoleWorker {
+			continue
+		}
+		if slices.Index(nodeStages, m.reached) >= slices.Index(nodeStages, stage) {
+			count++
+		}
+	}
+	return count
+}
+
+// finalize is the controller's work at the end of an installation, from when the control plane is done.
+func (s *slot) finalize() {
+	if s.mastersAt(nil, models.HostStageDone) < int(s.site.kind.Topology) || s.finalizing {
+		return
+	}
+	s.finalizing = true
+	attempt, cluster, ctx := s.attempt, s.cluster, s.site.ctx
+	if s.fault == OperatorsHang {
+		return
+	}
+	var run func(steps []controllerStep)
+	run = func(steps []controllerStep) {
+		if len(steps) == 0 || s.attempt != attempt || s.cluster != cluster {
+			return
+		}
+		wait, left := stageTime, steps[1:]
+		if err := s.site.ask("the controller of "+cluster, func(e *engine.Engine) error { return steps[0].do(e) }); err == errDown {
+			wait, left = retryAfter, steps
+		} else {
+			wait = max(wait, steps[0].takes)
+		}
+		s.site.after(s.site.roughly(wait), func() { run(left) })
+	}
+	operator := func(name string, status models.OperatorStatus) func(*engine.Engine) error {
+		return func(e *engine.Engine) error {
+			return e.ReportOperator(ctx, cluster, &models.OperatorMonitorReport{Name: name, Status: status, Version: version})
+		}
+	}
+	stage := func(stage models.FinalizingStage) func(*engine.Engine) error {
+		return func(e *engine.Engine) error { return e.FinalizingProgress(ctx, cluster, stage) }
+	}
+	run([]controllerStep{
+		{stage(models.FinalizingStageWaitingForClusterOperators), 0},
+		{operator("console", models.OperatorStatusProgressing), 0},
+		{operator("cvo", models.OperatorStatusProgressing), operatorTime},
+		{operator("console", models.OperatorStatusAvailable), operatorTime},
+		{operator("cvo", models.OperatorStatusAvailable), 0},
+		{stage(models.FinalizingStageAddingRouterCa), 0},
+		{func(e *engine.Engine) error { return e.UploadIngressCert(ctx, cluster, s.site.releases.authority) }, 0},
+		{stage(models.FinalizingStageDone), 0},
+		{func(e *engine.Engine) error {
+			_, err := e.CompleteInstallation(ctx, cluster, s.fault != CompletionFails, "")
+			return err
+		}, 0},
+	})
+}
+
+// controllerStep is something that the controller says, and how long it does something else after.
+type controllerStep struct {
+	do    func(*engine.Engine) error
+	takes time.Duration
+}
