@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/store"
 )
 
@@ -53,6 +54,7 @@ type Auditor struct {
 // relayed is what a cluster's events call for in the outbox.
 type relayed struct {
 	installed, deleted bool
+	id                 string // the last that an installation gave it
 	generation         int
 }
 
@@ -308,13 +310,16 @@ func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error
 		a.fail(invariantOutbox, []string{id}, "it has no entry: %v", err)
 		return nil
 	}
-	phase := phaseReserved
+	phase := outbox.Reserved
 	if past.installed {
-		phase = phaseActive
+		phase = outbox.Active
+	}
+	if own := row.API.OpenshiftClusterID.String(); own != "" {
+		past.id = own
 	}
 	a.holds(held.Phase == phase && held.MustExist == past.installed, invariantOutbox, id, "AMS is to hold it as %s (must exist: %v), and that it was installed is %v", held.Phase, held.MustExist, past.installed)
-	a.holds(held.DisplayName == row.API.Name && held.Kind == *row.API.Kind && held.ExternalClusterID == row.API.OpenshiftClusterID.String() && held.DeletedAt.IsZero(),
-		invariantOutbox, id, "AMS is to hold it as %q, kind %s, id %q, deleted %s", held.DisplayName, held.Kind, held.ExternalClusterID, held.DeletedAt)
+	a.holds(held.DisplayName == row.API.Name && held.ExternalClusterID == past.id && held.DeletedAt.IsZero(),
+		invariantOutbox, id, "AMS is to hold it as %q, id %q, deleted %s", held.DisplayName, held.ExternalClusterID, held.DeletedAt)
 	a.holds(held.Generation >= past.generation, invariantOutbox, id, "generation %d comes after %d", held.Generation, past.generation)
 	past.generation = held.Generation
 	return nil

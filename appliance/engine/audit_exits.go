@@ -8,6 +8,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/store"
 )
 
@@ -128,12 +129,17 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, id string) error {
 	a.holds(!clusterRows.Exists(tx, id), invariantRemains, id, "the cluster is still there")
 	a.holds(!verdictRows.Exists(tx, clusterSubject(id)), invariantRemains, id, "its validations are left")
 	a.holds(!pendingWork.Exists(tx, id), invariantRemains, id, "a preparation is left")
-	past := a.history[id]
-	if held, err := outboxRows.Get(tx, id); past != nil && err == nil {
-		gone := held.Phase == phaseAbsent || past.installed && held.Phase == phaseActive
-		a.holds(gone && !held.DeletedAt.IsZero(), invariantOutbox, id, "it was deleted and AMS is to hold it as %s", held.Phase)
-	} else if past != nil {
-		a.fail(invariantOutbox, []string{id}, "it was deleted and has no entry: %v", err)
+	if past := a.history[id]; past != nil {
+		held, err := outboxRows.Get(tx, id)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		switch {
+		case past.installed:
+			a.holds(err == nil && held.Phase == outbox.Active && !held.DeletedAt.IsZero(), invariantOutbox, id, "it was installed and deleted, and AMS is to hear %+v", held)
+		case err == nil: // AMS may have been told of it
+			a.holds(held.Phase == outbox.Absent && !held.DeletedAt.IsZero(), invariantOutbox, id, "it was deleted before it was installed, and AMS is to hear %+v", held)
+		}
 	}
 	return errors.Join(
 		clusterHosts.Keys(tx, id+"/", a.leftover(id, "a host's place")),
