@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// publicKey is a key that nobody has the other half of.
+const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me"
+
 func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
 	updated, err := d.Installer.V2UpdateCluster(d.Context(), &installer.V2UpdateClusterParams{ClusterID: cluster, ClusterUpdateParams: params})
 	if err != nil {
@@ -47,9 +50,9 @@ func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 	require.Empty(t, list(installer.V2ListClustersParams{AmsSubscriptionIds: []string{someone.String()}}))
 	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters?openshift_cluster_id=me", nil), 422, "openshift_cluster_id in query")
 
-	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("west"), SSHPublicKey: swag.String("ssh-ed25519 AAAA me"), Tags: swag.String("a,b")})
+	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("west"), SSHPublicKey: swag.String(publicKey), Tags: swag.String("a,b")})
 	require.NoError(t, err)
-	require.Equal(t, []string{"west", "site.test", "ssh-ed25519 AAAA me", "a,b"}, []string{updated.Name, updated.BaseDNSDomain, updated.SSHPublicKey, updated.Tags})
+	require.Equal(t, []string{"west", "site.test", publicKey, "a,b"}, []string{updated.Name, updated.BaseDNSDomain, updated.SSHPublicKey, updated.Tags})
 	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("West")})
 	refused(t, err, 400)
 	_, err = d.update(nobody(), &models.V2ClusterUpdateParams{Name: swag.String("west")})
@@ -66,7 +69,7 @@ func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 func TestAChangeOfAClusterTellsAbsentNullAndEmptyApart(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
-		params.ControlPlaneCount, params.SSHPublicKey = nil, "ssh-ed25519 AAAA me"
+		params.ControlPlaneCount, params.SSHPublicKey = nil, publicKey
 		params.AdditionalNtpSource, params.HTTPProxy = swag.String("10.0.0.1"), swag.String("http://proxy:3128")
 		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "10.0.0.4"}}, []*models.IngressVip{{IP: "10.0.0.5"}}
 	})

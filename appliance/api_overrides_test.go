@@ -221,7 +221,7 @@ func TestValidationsAreIgnoredAtAPersonsWish(t *testing.T) {
 	for _, list := range []string{"", "[]"} {
 		_, err = ignore(cluster, list, list)
 		require.NoError(t, err)
-		require.Equal(t, "{}", d.get(cluster).FeatureUsage)
+		require.NotContains(t, d.get(cluster).FeatureUsage, "Validations have been ignored")
 	}
 
 	for name, wrong := range map[string]struct{ clusterIDs, hostIDs, says string }{

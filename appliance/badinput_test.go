@@ -311,5 +311,5 @@ func TestAHostNameThatIsNoneIsRefused(t *testing.T) {
 	}
 	var host models.Host
 	ask(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, &host)
-	require.Empty(t, host.RequestedHostname)
+	require.Equal(t, id, host.RequestedHostname, "a host without a name is called by its id")
 }

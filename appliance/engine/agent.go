@@ -309,6 +309,7 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		return err
 	}
 	if effect.Inventory != nil {
+		h.Hostname = effect.Inventory.Inventory.Hostname
 		h.API.DisksToBeFormatted = joinComma(effect.Inventory.ToFormat)
 		if disk := effect.Inventory.InstallationDisk; disk != nil {
 			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), disk.Path

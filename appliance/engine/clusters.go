@@ -73,6 +73,9 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err := checkProxies(swag.StringValue(params.HTTPProxy), swag.StringValue(params.HTTPSProxy)); err != nil {
 		return nil, err
 	}
+	if err := checkTexts(params.SSHPublicKey, swag.StringValue(params.AdditionalNtpSource), swag.StringValue(params.NoProxy), swag.StringValue(params.Tags)); err != nil {
+		return nil, err
+	}
 	image, err := e.releaseImage(swag.StringValue(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
 	if err != nil {
 		return nil, err
@@ -124,7 +127,8 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if row.API.LoadBalancer == nil {
 		row.API.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeClusterManaged}
 	}
-	if err := completeNetworks(&row.API); err != nil {
+	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks, params.UserManagedNetworking}
+	if err := firstOf(completeNetworks(&row.API), checkRequestedVIPs(&row.API, asked), checkDualStack(&row.API)); err != nil {
 		return nil, err
 	}
 	if err := chooseOperators(&row.API, params.OlmOperators); err != nil {
@@ -357,6 +361,12 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 		}
 		row.PullSecret, api.PullSecretSet = *params.PullSecret, true
 	}
+	if err := checkTexts(swag.StringValue(params.SSHPublicKey), swag.StringValue(params.AdditionalNtpSource), swag.StringValue(params.NoProxy), swag.StringValue(params.Tags)); err != nil {
+		return err
+	}
+	if params.VipDhcpAllocation != nil && *params.VipDhcpAllocation != swag.BoolValue(api.VipDhcpAllocation) {
+		row.forgetVIPs()
+	}
 	assign(&api.Name, params.Name)
 	assign(&api.BaseDNSDomain, params.BaseDNSDomain)
 	assign(&api.AdditionalNtpSource, params.AdditionalNtpSource)
@@ -414,9 +424,9 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 		api.ServiceNetworks = []*models.ServiceNetwork{{Cidr: models.Subnet(*params.ServiceNetworkCidr)}}
 	}
 	if params.MachineNetworks != nil {
-		api.MachineNetworks = params.MachineNetworks
+		api.MachineNetworks, row.Follows = params.MachineNetworks, false
 	} else if params.MachineNetworkCidr != nil {
-		api.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(*params.MachineNetworkCidr)}}
+		api.MachineNetworks, row.Follows = []*models.MachineNetwork{{Cidr: models.Subnet(*params.MachineNetworkCidr)}}, false
 	}
 	if params.APIVips != nil {
 		api.APIVips = params.APIVips
@@ -427,10 +437,22 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if err := completeNetworks(api); err != nil || validation.AddingHosts(api) {
 		return err
 	}
+	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks, params.UserManagedNetworking}
+	if err := firstOf(checkRequestedVIPs(api, asked), checkDualStack(api)); err != nil {
+		return err
+	}
 	if err := updateOperators(api, params.OlmOperators); err != nil {
 		return err
 	}
 	return checkFeatures(api)
+}
+
+// forgetVIPs takes a cluster's VIPs away, and the machine network with them: who gives them out has changed.
+func (row *clusterRecord) forgetVIPs() {
+	api := &row.API
+	api.APIVips, api.IngressVips = []*models.APIVip{}, []*models.IngressVip{}
+	api.MachineNetworks, row.Follows = []*models.MachineNetwork{}, false
+	row.APILease, row.IngressLease = "", ""
 }
 
 // DeregisterCluster deletes a cluster with its hosts, files and events. It is refused with kind Conflict while the cluster

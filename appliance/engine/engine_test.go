@@ -224,7 +224,7 @@ func TestAHostMovesToTheInfraEnvThatItBootsFrom(t *testing.T) {
 	moved.require(knownUnbound)
 	_, err := b.Host(env, h.id)
 	b.requireRefused(err, NotFound, "no host")
-	require.Empty(t, b.requireCluster(cluster, clusterInsufficient).Hosts)
+	require.Empty(t, b.requireCluster(cluster, clusterPending).Hosts)
 	_, err = b.Instructions(t.Context(), Poll{InfraEnvID: env, HostID: h.id})
 	b.requireRefused(err, NotFound, "registers again")
 }

@@ -279,6 +279,7 @@ func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host,
 
 func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.Host, error) {
 	shown := h.API
+	shown.RequestedHostname = orText(orText(shown.RequestedHostname, h.Hostname), shown.ID.String()) // as the Assisted Installer shows it
 	key := hostKey(h)
 	if seen, ok := e.presence.polled(key); ok {
 		shown.CheckedInAt = strfmt.DateTime(seen)

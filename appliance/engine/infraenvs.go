@@ -42,6 +42,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 			if err := clusterEnvs.Add(c.tx, row.API.ClusterID.String()+"/"+id.String()); err != nil {
 				return err
 			}
+			c.settleCluster(row.API.ClusterID.String())
 		}
 		return errors.Join(
 			c.keepRecipe(row, made),
@@ -204,6 +205,9 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 		}
 		row.API.UpdatedAt = &c.now
 		c.saveInfraEnv(row)
+		if row.API.ClusterID != "" {
+			c.settleCluster(row.API.ClusterID.String())
+		}
 		return errors.Join(
 			c.keepRecipe(row, made),
 			c.infraEnvEvent(row, eventImageUpdated, models.EventSeverityInfo, "The discovery image of infra-env %s was changed; download it again.", *row.API.Name),

@@ -158,7 +158,7 @@ func playBinding(b *bench) {
 	b.requireCluster(cluster, clusterReady)
 	require.NoError(b, unbind())
 	h.require(unbinding)
-	b.requireCluster(cluster, clusterInsufficient)
+	b.requireCluster(cluster, clusterPending)
 	again(knownUnbound)
 	require.NoError(b, bind())
 	again(known)

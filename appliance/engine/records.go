@@ -44,7 +44,8 @@ type clusterRecord struct {
 	UISettings   string         `json:"ui_settings,omitempty"`
 	APILease     string         `json:"api_lease,omitempty"` // of the address that a DHCP server gave, as dhclient keeps it
 	IngressLease string         `json:"ingress_lease,omitempty"`
-	Catalogs     []catalogNote  `json:"catalogs,omitempty"` // where its manifests say that operators come from
+	Catalogs     []catalogNote  `json:"catalogs,omitempty"`                // where its manifests say that operators come from
+	Follows      bool           `json:"machine_network_follows,omitempty"` // its machine network is the one that its VIPs or hosts have
 }
 
 // releaseRecord names what a cluster's release payload holds that hosts are told of.
@@ -85,6 +86,7 @@ type infraEnvRecord struct {
 // change by themselves: see facts.go and verdicts.go.
 type hostRecord struct {
 	API         models.Host `json:"api"`
+	Hostname    string      `json:"hostname,omitempty"`  // that the host calls itself
 	ImagesOK    bool        `json:"images_ok,omitempty"` // all images were pulled in this preparation
 	ImagesError string      `json:"images_error,omitempty"`
 	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ func (c *change) refreshCluster(id string) error {
 		w.hosts = append(w.hosts, host)
 		c.touchedHosts = append(c.touchedHosts, hostKey(h)) // what one host reports is in the instructions of the others
 	}
-	if err := c.derive(w); err != nil {
+	if err := errors.Join(c.derive(w), c.noteFeatures(w)); err != nil {
 		return err
 	}
 	for range settleRounds {
@@ -105,14 +106,35 @@ func (c *change) derive(w *roster) error {
 	if !slices.EqualFunc(api.HostNetworks, networks, sameHostNetwork) {
 		api.HostNetworks, changed = networks, true
 	}
-	if machine := machineNetwork(api, w.hosts); len(api.MachineNetworks) == 0 && machine.IsValid() {
-		api.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(machine.String()), ClusterID: *api.ID}}
-		api.MachineNetworkCidr, changed = machine.String(), true
+	if c.followMachineNetwork(w) {
+		changed = true
 	}
 	if changed {
 		c.saveCluster(w.row)
 	}
 	return nil
+}
+
+// followMachineNetwork keeps the machine network of a cluster for which nobody has entered one to where its VIPs and hosts are.
+func (c *change) followMachineNetwork(w *roster) (changed bool) {
+	api := &w.row.API
+	if len(api.MachineNetworks) > 0 && !w.row.Follows {
+		return false
+	}
+	machine, text := machineNetwork(api, w.hosts), ""
+	if machine.IsValid() {
+		text = machine.String()
+	}
+	unknown := func(host *inventory.Host) bool { return host.Inventory == nil } // it may have the network
+	if text == api.MachineNetworkCidr || text == "" && slices.ContainsFunc(w.hosts, unknown) {
+		return false
+	}
+	api.MachineNetworkCidr, w.row.Follows = text, text != ""
+	api.MachineNetworks = []*models.MachineNetwork{}
+	if text != "" {
+		api.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(text), ClusterID: *api.ID}}
+	}
+	return true
 }
 
 func sameHostNetwork(a, b *models.HostNetwork) bool {

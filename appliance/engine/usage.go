@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/openshift/assisted-service/models"
 )
@@ -29,7 +28,7 @@ func (c *change) setUsage(row *clusterRecord, name string, used bool) error {
 		return nil
 	}
 	if used {
-		usages[name] = models.Usage{ID: strings.ToUpper(strings.NewReplacer(" ", "_", ".", "").Replace(name)), Name: name}
+		usages[name] = models.Usage{ID: usageID(name), Name: name}
 	} else {
 		delete(usages, name)
 	}

@@ -300,7 +300,7 @@ func TestIDsOfOtherClustersLeadNowhere(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, recorder.Code, "%s %s: %s", request.method, request.path, recorder.Body)
 	}
 	require.Equal(t, before, s.db.Revision())
-	require.Empty(t, theirs.host().RequestedHostname)
+	require.Equal(t, theirs.id, theirs.host().RequestedHostname)
 }
 
 func TestABodyOfAHundredMegabytesIsRefusedByEveryOperation(t *testing.T) {
