@@ -39,12 +39,7 @@ func historyOwner(key string) string {
 		_, subject, _ := strings.Cut(rest, "/")
 		return subject
 	case "events":
-		_, subjects, _ := strings.Cut(rest, "/")
-		// The last two are an infra-env and a host when there are three; an event of a host without a cluster has two.
-		if parts := strings.Split(subjects, "/"); len(parts) > 1 {
-			return strings.Join(parts[len(parts)-2:], "/")
-		}
-		return subjects
+		return rest[strings.LastIndexByte(rest, '/')+1:] // what the event is about most closely
 	}
 	return ""
 }

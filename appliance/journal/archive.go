@@ -1,0 +1,369 @@
+package journal
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"landfall/appliance/sitekey"
+)
+
+// A journal is a tar file, compressed with gzip. Its members are in this order:
+//
+//	manifest.json   what the journal is, with the size and SHA-256 of each other member
+//	manifest.sig    the site's signature of manifest.json, 64 bytes
+//	base.jsonl      the objects that were there before the first step, one a line
+//	steps.jsonl     the steps, one a line
+//	logs/...        logs as text, if there are any
+//
+// So it can be read with tar and jq where there is no Landfall.
+const (
+	manifestName  = "manifest.json"
+	signatureName = "manifest.sig"
+	baseName      = "base.jsonl"
+	stepsName     = "steps.jsonl"
+	logsFolder    = "logs/"
+)
+
+// Extension is what the names of journals end with.
+const Extension = ".journal"
+
+// format and formatVersion tell journals from other files and from those of newer programs.
+const (
+	format        = "landfall journal"
+	formatVersion = 1
+)
+
+// Purpose is what a site's key signs journals for.
+const Purpose sitekey.Purpose = "landfall journal 1"
+
+const (
+	manifestLimit = 1 << 20  // bytes
+	memberLimit   = 1 << 30  // bytes, of one member that is read
+	lineLimit     = 64 << 20 // bytes
+)
+
+// Manifest says what a journal is; it is what is signed.
+type Manifest struct {
+	Format      string         `json:"format"`
+	Version     int            `json:"version"`
+	Landfall    string         `json:"landfall"` // version of the program that made it
+	Key         sitekey.Public `json:"key"`
+	MadeAt      time.Time      `json:"made_at"`
+	ClusterID   string         `json:"cluster_id"`
+	ClusterName string         `json:"cluster_name"`
+	Revision    uint64         `json:"revision"`
+	Steps       int            `json:"steps"`
+	Dropped     uint64         `json:"dropped_changes"`
+	State       string         `json:"state_sha256"` // see State.Hash
+	Notes       []string       `json:"notes,omitempty"`
+	Members     []Member       `json:"members"`
+}
+
+// Member is a part of a journal.
+type Member struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"` // bytes
+	SHA256 string `json:"sha256"`
+}
+
+// Log is a log that goes with a journal. Write writes it, without secrets.
+type Log struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// Write writes a journal, signed with the site's key. The notes are sentences about what it lacks.
+func Write(out io.Writer, recording *Recording, logs []Log, notes []string, version string, key *sitekey.Key) (_ *Manifest, err error) {
+	spool, err := newSpool()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, spool.close()) }()
+	if err := spool.add(baseName, lines(recording.Base)); err != nil {
+		return nil, err
+	}
+	if err := spool.add(stepsName, lines(recording.Steps)); err != nil {
+		return nil, err
+	}
+	for _, log := range logs {
+		if err := spool.add(logsFolder+log.Name, log.Write); err != nil {
+			return nil, err
+		}
+	}
+	manifest := &Manifest{
+		Format: format, Version: formatVersion, Landfall: version, Key: key.Public(), MadeAt: recording.MadeAt, ClusterID: recording.ClusterID,
+		ClusterName: recording.ClusterName, Revision: recording.Revision, Steps: len(recording.Steps), Dropped: recording.Dropped, State: recording.Hash,
+		Notes: notes, Members: spool.members,
+	}
+	text, err := json.MarshalIndent(manifest, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	signature, err := key.Sign(Purpose, text)
+	if err != nil {
+		return nil, err
+	}
+	packed := gzip.NewWriter(out)
+	archive := tar.NewWriter(packed)
+	for _, small := range []struct {
+		name string
+		data []byte
+	}{{manifestName, text}, {signatureName, signature}} {
+		if err := errors.Join(archive.WriteHeader(header(small.name, int64(len(small.data)), manifest.MadeAt)), writeAll(archive, small.data)); err != nil {
+			return nil, fmt.Errorf("write %s: %w", small.name, err)
+		}
+	}
+	if err := spool.copyTo(archive, manifest.MadeAt); err != nil {
+		return nil, err
+	}
+	return manifest, errors.Join(archive.Close(), packed.Close())
+}
+
+func header(name string, size int64, at time.Time) *tar.Header {
+	return &tar.Header{Name: name, Mode: 0o644, Size: size, ModTime: at.Truncate(time.Second), Format: tar.FormatPAX}
+}
+
+func writeAll(out io.Writer, data []byte) error {
+	_, err := out.Write(data)
+	return err
+}
+
+// lines writes values as JSON, one a line.
+func lines[T any](values []T) func(io.Writer) error {
+	return func(out io.Writer) error {
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		for i := range values {
+			if err := encoder.Encode(values[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// spool is a temporary file of members one behind the other, because a member's size and hash come before it.
+type spool struct {
+	file    *os.File
+	members []Member
+}
+
+func newSpool() (*spool, error) {
+	file, err := os.CreateTemp("", "landfall-journal-")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary file for the journal: %w", err)
+	}
+	if err := os.Remove(file.Name()); err != nil { // it goes with its last user
+		return nil, errors.Join(err, file.Close())
+	}
+	return &spool{file: file}, nil
+}
+
+func (s *spool) close() error { return s.file.Close() }
+
+func (s *spool) add(name string, write func(io.Writer) error) error {
+	hash := sha256.New()
+	counted := &counter{}
+	buffered := bufio.NewWriter(io.MultiWriter(s.file, hash, counted))
+	if err := errors.Join(write(buffered), buffered.Flush()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	s.members = append(s.members, Member{Name: name, Size: counted.n, SHA256: hex.EncodeToString(hash.Sum(nil))})
+	return nil
+}
+
+func (s *spool) copyTo(archive *tar.Writer, at time.Time) error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	for _, member := range s.members {
+		err := archive.WriteHeader(header(member.Name, member.Size, at))
+		if err == nil {
+			_, err = io.CopyN(archive, s.file, member.Size)
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", member.Name, err)
+		}
+	}
+	return nil
+}
+
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// What can be wrong with a file that is to be a journal.
+var (
+	ErrForeign   = errors.New("this is no journal of Landfall")
+	ErrNewer     = errors.New("this journal was made by a newer Landfall; replay it with one at least as new")
+	ErrTruncated = errors.New("this journal ends before it is complete; fetch it again")
+	ErrTampered  = errors.New("this journal was altered after it was made; nothing in it can be relied on")
+)
+
+// Archive is a journal that was read and whose signature fits.
+type Archive struct {
+	Manifest  Manifest
+	Recording Recording
+}
+
+// Read reads a journal whole and checks its signature. Its errors are one of the four kinds above, or a failure to read.
+func Read(in io.Reader) (*Archive, error) {
+	packed, err := gzip.NewReader(in)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, ErrTruncated
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	r := &reader{archive: tar.NewReader(packed), read: new(Archive)}
+	if err := r.readAll(); err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum behind the last member
+		return nil, damage(err)
+	}
+	return r.read, nil
+}
+
+type reader struct {
+	archive *tar.Reader
+	read    *Archive
+}
+
+func (r *reader) readAll() error {
+	text, err := r.small(manifestName)
+	if err != nil {
+		return err
+	}
+	manifest := &r.read.Manifest
+	var head struct {
+		Format  string
+		Version int
+	}
+	if err := json.Unmarshal(text, &head); err != nil || head.Format != format {
+		return fmt.Errorf("%w: its %s is of something else", ErrForeign, manifestName)
+	}
+	if head.Version > formatVersion {
+		return fmt.Errorf("%w (the format is %d, this program knows %d)", ErrNewer, head.Version, formatVersion)
+	}
+	if err := json.Unmarshal(text, manifest); err != nil {
+		return fmt.Errorf("%w: %w", ErrTampered, err)
+	}
+	signature, err := r.small(signatureName)
+	if err != nil {
+		return err
+	}
+	if err := manifest.Key.Verify(Purpose, text, signature); err != nil {
+		return fmt.Errorf("%w: %w", ErrTampered, err)
+	}
+	recording := &r.read.Recording
+	recording.ClusterID, recording.ClusterName, recording.Revision = manifest.ClusterID, manifest.ClusterName, manifest.Revision
+	recording.MadeAt, recording.Dropped, recording.Hash = manifest.MadeAt, manifest.Dropped, manifest.State
+	for _, member := range manifest.Members {
+		if err := r.member(member); err != nil {
+			return err
+		}
+	}
+	if _, err := r.archive.Next(); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return damage(err)
+		}
+		return fmt.Errorf("%w: something was added to it", ErrTampered)
+	}
+	if len(recording.Steps) != manifest.Steps {
+		return fmt.Errorf("%w: it has %d steps and says %d", ErrTampered, len(recording.Steps), manifest.Steps)
+	}
+	return nil
+}
+
+// small reads a member of the head.
+func (r *reader) small(name string) ([]byte, error) {
+	found, err := r.archive.Next()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, ErrTruncated
+	case err != nil:
+		return nil, fmt.Errorf("%w: it has no %s", ErrForeign, name)
+	case found.Name != name || found.Size > manifestLimit:
+		return nil, fmt.Errorf("%w: it has no %s where that is to be", ErrForeign, name)
+	}
+	text, err := io.ReadAll(r.archive)
+	if err != nil {
+		return nil, damage(err)
+	}
+	return text, nil
+}
+
+// member reads one of the members that the manifest names.
+func (r *reader) member(want Member) error {
+	found, err := r.archive.Next()
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %s is missing", ErrTruncated, want.Name)
+	}
+	if err != nil {
+		return damage(err)
+	}
+	if found.Name != want.Name || found.Size != want.Size || want.Size > memberLimit {
+		return fmt.Errorf("%w: %s is not what was signed", ErrTampered, found.Name)
+	}
+	hash := sha256.New()
+	content := io.TeeReader(r.archive, hash)
+	recording := &r.read.Recording
+	var read error
+	switch {
+	case want.Name == baseName:
+		recording.Base, read = readLines[Object](content)
+	case want.Name == stepsName:
+		recording.Steps, read = readLines[Step](content)
+	case !strings.HasPrefix(want.Name, logsFolder):
+		return fmt.Errorf("%w: it has a %s", ErrForeign, want.Name)
+	}
+	if _, err := io.Copy(io.Discard, content); err != nil {
+		return damage(err)
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != want.SHA256 {
+		return fmt.Errorf("%w: %s is not what was signed", ErrTampered, want.Name)
+	}
+	if read != nil {
+		return fmt.Errorf("%w: %s: %w", ErrForeign, want.Name, read)
+	}
+	return nil
+}
+
+func readLines[T any](in io.Reader) ([]T, error) {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 64<<10), lineLimit)
+	var values []T
+	for scanner.Scan() {
+		var value T
+		decoder := json.NewDecoder(bytes.NewReader(scanner.Bytes()))
+		decoder.UseNumber()
+		if err := decoder.Decode(&value); err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, scanner.Err()
+}
+
+// damage tells a file that ends too early from one that was altered.
+func damage(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrTruncated
+	}
+	return fmt.Errorf("%w: %w", ErrTampered, err)
+}

@@ -1,0 +1,152 @@
+package journal
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// LogLimit bounds a log's text in a journal, in bytes.
+	LogLimit = 16 << 20
+	// logLine bounds a line of a log, in bytes; a longer one is cut in two.
+	logLine = 64 << 10
+	// logDepth is how many archives may lie in each other.
+	logDepth = 4
+)
+
+// errLogFull ends the copying of a log that is larger than LogLimit.
+var errLogFull = errors.New("the log is too large")
+
+// CopyLog writes a log as text without secrets: text as it is, archives (tar, gzip) as the texts in them, one behind the other.
+// What is no text is named and left out, and what comes behind LogLimit too.
+func CopyLog(out io.Writer, in io.Reader, redactor *Redactor) error {
+	c := &logCopier{out: out, left: LogLimit, redactor: redactor}
+	err := c.copy(in, "", 0)
+	if errors.Is(err, errLogFull) {
+		_, err = fmt.Fprintf(out, "\n[The log is larger than %d MiB; the rest was left out.]\n", LogLimit>>20)
+	}
+	return err
+}
+
+type logCopier struct {
+	out      io.Writer
+	left     int64
+	redactor *Redactor
+	within   bool // a private key
+}
+
+func (c *logCopier) print(text string) error {
+	if c.left -= int64(len(text)); c.left < 0 {
+		return errLogFull
+	}
+	_, err := io.WriteString(c.out, text)
+	return err
+}
+
+// tarMagic is where a tar header says "ustar".
+const tarMagic = 257
+
+func (c *logCopier) copy(in io.Reader, name string, depth int) error {
+	buffered := bufio.NewReaderSize(in, logLine)
+	head, err := buffered.Peek(tarMagic + 5)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return c.broken(name, err)
+	}
+	switch {
+	case depth > logDepth:
+		return c.print(fmt.Sprintf("==> %s: archives lie in each other too deeply; left out <==\n", name))
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		unpacked, err := gzip.NewReader(buffered)
+		if err != nil {
+			return c.broken(name, err)
+		}
+		return c.copy(unpacked, name, depth+1)
+	case len(head) == tarMagic+5 && string(head[tarMagic:]) == "ustar":
+		return c.archive(tar.NewReader(buffered), name, depth)
+	}
+	if name != "" {
+		if err := c.print("==> " + c.redactor.Text(name) + " <==\n"); err != nil {
+			return err
+		}
+	}
+	if !isText(head) {
+		return c.print("[This is no text; left out.]\n")
+	}
+	return c.text(buffered, name)
+}
+
+func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
+	for {
+		member, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return c.broken(name, err)
+		}
+		if member.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := c.copy(archive, strings.TrimPrefix(name+"/"+member.Name, "/"), depth+1); err != nil {
+			return err
+		}
+	}
+}
+
+// broken says that a log could not be read on; what was read before stays.
+func (c *logCopier) broken(name string, err error) error {
+	return c.print(fmt.Sprintf("[%s can't be read on: %s]\n", strings.TrimSpace("The log "+c.redactor.Text(name)), err))
+}
+
+func (c *logCopier) text(in *bufio.Reader, name string) error {
+	for {
+		line, err := in.ReadSlice('\n')
+		if len(line) > 0 {
+			if err := c.line(strings.ToValidUTF8(string(line), "\uFFFD")); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			c.within = false
+			return c.print("\n")
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return c.broken(name, err)
+		}
+	}
+}
+
+// line prints a line, unless it lies within a private key.
+func (c *logCopier) line(line string) error {
+	if c.within {
+		c.within = !strings.Contains(line, "-----END")
+		return nil
+	}
+	c.within = strings.Contains(line, "PRIVATE KEY-----") && strings.Contains(line, "-----BEGIN") && !strings.Contains(line, "-----END")
+	text := c.redactor.Text(line)
+	if !strings.HasSuffix(text, "\n") && strings.HasSuffix(line, "\n") {
+		text += "\n"
+	}
+	return c.print(text)
+}
+
+func isText(head []byte) bool {
+	if bytes.IndexByte(head, 0) >= 0 {
+		return false
+	}
+	for len(head) > utf8.UTFMax { // what is cut at the end may be half a character
+		r, size := utf8.DecodeRune(head)
+		if r == utf8.RuneError && size == 1 {
+			return false
+		}
+		head = head[size:]
+	}
+	return true
+}

@@ -1,0 +1,279 @@
+package journal
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Redacted stands in the place of a secret.
+const Redacted = "[redacted]"
+
+// Secrets collects what must not leave the site. Its zero value is ready to use.
+type Secrets struct {
+	known map[string]bool
+}
+
+// shortestSecret is the least length in bytes of a secret that is looked for in texts; a shorter one is taken out where it
+// is known to be one, but texts would become unreadable without it.
+const shortestSecret = 6
+
+// Add collects a secret, in the forms in which it may be met.
+func (s *Secrets) Add(secret string) {
+	secret = strings.TrimSpace(secret)
+	if len(secret) < shortestSecret || secret == Redacted {
+		return
+	}
+	if s.known == nil {
+		s.known = make(map[string]bool)
+	}
+	for range 3 { // as it is, in JSON, and in JSON within JSON
+		s.known[secret] = true
+		quoted, err := json.Marshal(secret)
+		if err != nil {
+			return
+		}
+		secret = string(quoted[1 : len(quoted)-1])
+	}
+}
+
+// AddPullSecret collects a pull secret and the credentials in it.
+func (s *Secrets) AddPullSecret(text string) {
+	s.Add(text)
+	var file struct {
+		Auths map[string]map[string]any `json:"auths"`
+	}
+	if json.Unmarshal([]byte(text), &file) != nil {
+		return
+	}
+	for _, entry := range file.Auths {
+		for name, value := range entry {
+			text, ok := value.(string)
+			if !ok || name == "email" {
+				continue
+			}
+			s.Add(text)
+			if decoded, err := base64.StdEncoding.DecodeString(text); err == nil && name == "auth" {
+				_, password, _ := strings.Cut(string(decoded), ":")
+				s.Add(string(decoded))
+				s.Add(password)
+			}
+		}
+	}
+}
+
+// AddFrom collects what is a secret in an object by the names of its fields.
+func (s *Secrets) AddFrom(text []byte) error {
+	value, err := decode(text)
+	if err == nil {
+		s.walk(value)
+	}
+	return err
+}
+
+func (s *Secrets) walk(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			if text, ok := member.(string); ok && strings.Contains(plain(name), "pullsecret") {
+				s.AddPullSecret(text)
+			}
+			if secretField(name) {
+				s.all(member)
+				continue
+			}
+			s.walk(member)
+		}
+	case []any:
+		for _, member := range value {
+			s.walk(member)
+		}
+	case string:
+		for _, found := range userInfo.FindAllStringSubmatch(value, -1) {
+			_, password, _ := strings.Cut(found[2], ":")
+			s.Add(password)
+		}
+		if inner, ok := nested(value); ok {
+			s.walk(inner)
+		}
+	}
+}
+
+// all collects every text within.
+func (s *Secrets) all(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, member := range value {
+			s.all(member)
+		}
+	case []any:
+		for _, member := range value {
+			s.all(member)
+		}
+	case string:
+		s.Add(value)
+	}
+}
+
+// Redactor takes secrets out.
+func (s *Secrets) Redactor() *Redactor {
+	list := make([]string, 0, len(s.known))
+	for secret := range s.known {
+		list = append(list, secret)
+	}
+	slices.SortFunc(list, func(a, b string) int { // the longest first, for some are in others
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	pairs := make([]string, 0, 2*len(list))
+	for _, secret := range list {
+		pairs = append(pairs, secret, Redacted)
+	}
+	return &Redactor{literals: strings.NewReplacer(pairs...)}
+}
+
+// Redactor takes secrets out of objects and texts: what is one by the name of its field, by its form, or because it was
+// collected.
+type Redactor struct {
+	literals *strings.Replacer
+}
+
+func (r *Redactor) read(text []byte) (any, error) {
+	value, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	return r.value(value), nil
+}
+
+func (r *Redactor) value(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			switch {
+			case secretField(name):
+				value[name] = blank(member)
+			case opaqueField(name):
+				value[name] = opaque(member)
+			default:
+				value[name] = r.value(member)
+			}
+		}
+	case []any:
+		for i := range value {
+			value[i] = r.value(value[i])
+		}
+	case string:
+		if inner, ok := nested(value); ok {
+			if text, err := canonical(r.value(inner)); err == nil {
+				return string(text)
+			}
+		}
+		return r.Text(value)
+	}
+	return value
+}
+
+// nested reads a text that is a JSON object or list itself.
+func nested(text string) (any, bool) {
+	text = strings.TrimSpace(text)
+	if len(text) < 2 || text[0] != '{' && text[0] != '[' {
+		return nil, false
+	}
+	value, err := decode([]byte(text))
+	return value, err == nil
+}
+
+// blank takes all texts out of a value and leaves its form.
+func blank(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			value[name] = blank(member)
+		}
+	case []any:
+		for i := range value {
+			value[i] = blank(value[i])
+		}
+	case string:
+		if value != "" {
+			return Redacted
+		}
+	}
+	return value
+}
+
+// opaque takes a value out that may hold anything.
+func opaque(value any) any {
+	if text, ok := value.(string); ok && text != "" {
+		return Redacted
+	}
+	return value
+}
+
+// plain is a field's name without what people put between words.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
+}
+
+// secretField tells by a field's name whether its texts are secrets.
+func secretField(name string) bool {
+	name = plain(name)
+	switch name {
+	case "code", "auth", "auths", "psk", "authorization", "ignitionendpointheaders":
+		return true
+	}
+	for _, part := range []string{"password", "passwd", "pullsecret", "secret", "token", "privatekey", "kubeconfig", "apikey", "credential", "signingkey", "clientkey"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// opaqueField tells whether a field holds configuration of the person's own making, in which anything may be.
+func opaqueField(name string) bool {
+	switch plain(name) {
+	case "ignitionconfigoverride", "ignitionconfigoverrides", "uisettings":
+		return true
+	}
+	return false
+}
+
+var (
+	userInfo   = regexp.MustCompile(`(\w[\w+.-]*://)([^\s/@"'\\]+)@`)
+	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
+	jwt        = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+	crypted    = regexp.MustCompile(`\$(?:[1-9][a-z]?|y|gy)\$[./A-Za-z0-9$=,-]{10,}`)
+	bearer     = regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9+/=._~-]{16,}`)
+	named      = regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|psk|auth|api_?key|private_?key|client-key-data|signature)\\*["']?\s*[:=]\s*\\*["']?)([^\s"'\\,;&}{\[\]]+)`)
+)
+
+// Text takes secrets out of a text: those that were collected, passwords in URLs, private keys, tokens, hashes of
+// passwords, and what stands behind the name of a secret.
+func (r *Redactor) Text(text string) string {
+	if len(text) < 4 {
+		return text
+	}
+	text = r.literals.Replace(text)
+	if strings.Contains(text, "://") {
+		text = userInfo.ReplaceAllString(text, "${1}"+Redacted+"@")
+	}
+	if strings.Contains(text, "PRIVATE KEY") {
+		text = privateKey.ReplaceAllString(text, Redacted)
+	}
+	if strings.Contains(text, "eyJ") {
+		text = jwt.ReplaceAllString(text, Redacted)
+	}
+	if strings.Contains(text, "$") {
+		text = crypted.ReplaceAllString(text, Redacted)
+	}
+	if !strings.ContainsAny(text, ":= ") {
+		return text
+	}
+	return named.ReplaceAllString(bearer.ReplaceAllString(text, "${1} "+Redacted), "${1}"+Redacted)
+}

@@ -1,0 +1,338 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Teller tells steps to people. It remembers names, so it must be told all steps in order.
+type Teller struct {
+	names map[string]string // of hosts, by their ids
+	last  time.Time
+}
+
+// NewTeller returns a teller of a story from its beginning, which the objects are that were there before the first step.
+func NewTeller(base []Object) *Teller {
+	t := &Teller{names: make(map[string]string)}
+	for _, object := range base {
+		if value, err := decode(object.Value); err == nil {
+			t.learn(object.Key, value)
+		}
+	}
+	return t
+}
+
+// Line is one sentence of the story.
+type Line struct {
+	// Kind is cluster, host, infra-env, event, validation, report, file or other.
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}
+
+// Told is a step as people are told of it.
+type Told struct {
+	Who   string `json:"who"`  // user, host, cluster or appliance
+	What  string `json:"what"` // the operation
+	Lines []Line `json:"lines"`
+	// After is how long the step came behind the one before it.
+	After time.Duration `json:"-"`
+}
+
+// Tell tells of a step that was just played.
+func (t *Teller) Tell(played *Played) Told {
+	told := Told{Who: who(played.Operation), What: what(played.Step)}
+	if !played.At.IsZero() {
+		if !t.last.IsZero() {
+			told.After = played.At.Sub(t.last)
+		}
+		t.last = played.At
+	}
+	for _, effect := range played.Effects {
+		value := played.state[effect.Key]
+		t.learn(effect.Key, value)
+		told.Lines = append(told.Lines, t.effect(effect, value)...)
+	}
+	if reply := played.Reply; reply != nil && (reply.ExitCode != 0 || reply.Error != "") {
+		told.Lines = append(told.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type, reply.ExitCode, oneLine(orText(reply.Error, reply.Output)))})
+	}
+	slices.SortStableFunc(told.Lines, func(a, b Line) int { return order(a.Kind) - order(b.Kind) })
+	return told
+}
+
+func order(kind string) int {
+	return slices.Index([]string{"infra-env", "report", "validation", "host", "cluster", "file", "other", "event"}, kind)
+}
+
+// who tells by an operation who acts. What hosts and the controller in the cluster call is theirs.
+func who(operation string) string {
+	switch operation {
+	case "v2RegisterHost", "v2GetNextSteps", "v2PostStepReply", "v2UpdateHostInstallProgress", "v2UpdateHostLogsProgress", "v2GetHostIgnition", "v2TriggerEvent":
+		return "host"
+	case "v2CompleteInstallation", "v2UpdateClusterFinalizingProgress", "v2ReportMonitoredOperatorStatus", "v2UploadClusterIngressCert", "v2UpdateClusterLogsProgress", "V2UploadLogs":
+		return "cluster"
+	case "", "timer", "preparation":
+		return "appliance"
+	}
+	return "user"
+}
+
+func what(step *Step) string {
+	switch {
+	case step.Reply != nil:
+		return fmt.Sprintf("reply to %s (%d bytes)", step.Reply.Type, step.Reply.Bytes)
+	case step.Operation == "":
+		return "change"
+	case step.Operation == "v2GetNextSteps":
+		return "poll"
+	}
+	name := strings.TrimPrefix(strings.TrimPrefix(step.Operation, "v2"), "V2")
+	return name
+}
+
+// learn remembers what hosts are called.
+func (t *Teller) learn(key string, value any) {
+	switch kind, rest := split(key); kind {
+	case "hosts":
+		_, id, _ := strings.Cut(rest, "/")
+		if name := textAt(value, "api", "requested_hostname"); name != "" {
+			t.names[id] = name
+		}
+	case "reports":
+		parts := strings.Split(rest, "/")
+		if name := textAt(value, "hostname"); len(parts) == 3 && parts[2] == "inventory" && name != "" && t.names[parts[1]] == "" {
+			t.names[parts[1]] = name
+		}
+	}
+}
+
+func split(key string) (kind, rest string) {
+	kind, rest, _ = strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	return kind, rest
+}
+
+func (t *Teller) host(id string) string {
+	if name := t.names[id]; name != "" {
+		return name
+	}
+	return id[:min(8, len(id))]
+}
+
+// effect tells what a change did to one object.
+func (t *Teller) effect(effect Effect, value any) []Line {
+	kind, rest := split(effect.Key)
+	switch kind {
+	case "clusters":
+		return t.object("cluster", "cluster "+textAt(orValue(value, effect.Before), "api", "name"), effect, value)
+	case "hosts":
+		_, id, _ := strings.Cut(rest, "/")
+		return t.object("host", "host "+t.host(id), effect, value)
+	case "infra-envs":
+		return t.object("infra-env", "infra-env "+textAt(orValue(value, effect.Before), "api", "name"), effect, value)
+	case "events":
+		if value == nil {
+			return nil
+		}
+		return []Line{{"event", fmt.Sprintf("%s %s: %s", textAt(value, "severity"), textAt(value, "name"), textAt(value, "message"))}}
+	case "validations":
+		return t.validations(rest, effect, value)
+	case "reports":
+		return t.report(rest, effect, value)
+	case "files":
+		_, name, _ := strings.Cut(rest, "/")
+		if effect.Deleted {
+			return []Line{{"file", "file " + name + " was removed"}}
+		}
+		return []Line{{"file", fmt.Sprintf("file %s was written, %s bytes", name, textAt(value, "size"))}}
+	case "subscriptions":
+		return []Line{{"other", fmt.Sprintf("what AMS is to hear: %s (generation %s)", textAt(value, "phase"), textAt(value, "generation"))}}
+	}
+	return []Line{{"other", effect.Key + " changed"}}
+}
+
+// object tells of a cluster, infra-env or host.
+func (t *Teller) object(kind, name string, effect Effect, value any) []Line {
+	switch {
+	case effect.Deleted:
+		return []Line{{kind, name + " was deleted"}}
+	case effect.Created != nil:
+		text := name + " came to be"
+		if status := textAt(value, "api", "status"); status != "" {
+			text += ", " + status
+		}
+		return []Line{{kind, text}}
+	}
+	var lines []Line
+	var others []string
+	for i, edit := range effect.Patch {
+		switch path := strings.TrimPrefix(edit.Path, "/api"); path {
+		case "/status":
+			lines = append(lines, Line{kind, fmt.Sprintf("%s: %s -> %s. %s", name, text(effect.Was[i]), scalar(edit), oneLine(textAt(value, "api", "status_info")))})
+		case "/progress/current_stage":
+			lines = append(lines, Line{kind, fmt.Sprintf("%s: stage %q -> %q", name, text(effect.Was[i]), scalar(edit))})
+		case "/progress":
+			if stage := textAt(value, "api", "progress", "current_stage"); stage != "" {
+				lines = append(lines, Line{kind, fmt.Sprintf("%s: stage %q", name, stage)})
+			}
+		case "/status_info":
+			others = append(others, fmt.Sprintf("status_info %q", oneLine(scalar(edit))))
+		case "/updated_at", "/status_updated_at", "/checked_in_at", "/timestamp", "/stage_updated_at", "/stage_started_at":
+		default:
+			others = append(others, difference(strings.TrimPrefix(path, "/"), edit, effect.Was[i]))
+		}
+	}
+	if len(lines) > 0 {
+		others = slices.DeleteFunc(others, func(text string) bool { return strings.HasPrefix(text, "status_info") })
+	}
+	const most = 6
+	if len(others) > most {
+		others = append(others[:most], fmt.Sprintf("and %d more", len(others)-most))
+	}
+	if len(others) > 0 {
+		lines = append(lines, Line{kind, name + ": " + strings.Join(others, "; ")})
+	}
+	return lines
+}
+
+// difference tells of an edit in a few words.
+func difference(path string, edit Edit, was any) string {
+	before, after := text(was), scalar(edit)
+	switch {
+	case edit.Op == opRemove:
+		return path + " removed"
+	case len(before)+len(after) > 120:
+		return path + " changed"
+	case edit.Op == opAdd || before == "":
+		return path + " = " + after
+	}
+	return path + " " + before + " -> " + after
+}
+
+// validations tells which validations came to another outcome.
+func (t *Teller) validations(subject string, effect Effect, value any) []Line {
+	name := "cluster"
+	if id, ok := strings.CutPrefix(subject, "host/"); ok {
+		_, id, _ = strings.Cut(id, "/")
+		name = "host " + t.host(id)
+	}
+	switch {
+	case effect.Deleted:
+		return nil
+	case effect.Created != nil:
+		var failing []string
+		groups, _ := value.(map[string]any)
+		for _, group := range groups {
+			list, _ := group.([]any)
+			for _, result := range list {
+				if textAt(result, "status") == "failure" {
+					failing = append(failing, textAt(result, "id"))
+				}
+			}
+		}
+		slices.Sort(failing)
+		return []Line{{"validation", fmt.Sprintf("%s: validated for the first time; failing: %s", name, orText(strings.Join(failing, ", "), "none"))}}
+	}
+	var lines []Line
+	for i, edit := range effect.Patch {
+		path := edit.segments()
+		if len(path) != 3 || path[2] != "status" {
+			continue
+		}
+		result, err := member(orValue(value, nil), path[0])
+		if err == nil {
+			result, err = member(result, path[1])
+		}
+		if err == nil {
+			lines = append(lines, Line{"validation", fmt.Sprintf("%s: %s %s -> %s. %s", name, textAt(result, "id"), text(effect.Was[i]), scalar(edit), oneLine(textAt(result, "message")))})
+		}
+	}
+	return lines
+}
+
+// report tells what a host reported.
+func (t *Teller) report(rest string, effect Effect, value any) []Line {
+	parts := strings.Split(rest, "/")
+	if len(parts) != 3 {
+		return nil
+	}
+	name, part := "host "+t.host(parts[1]), parts[2]
+	switch {
+	case effect.Deleted:
+		return []Line{{"report", name + ": what it reported (" + part + ") was forgotten"}}
+	case effect.Created != nil:
+		return []Line{{"report", fmt.Sprintf("%s reported its %s (%d bytes)", name, part, len(effect.Created))}}
+	}
+	var differences []string
+	for i, edit := range effect.Patch {
+		if i == 4 {
+			differences = append(differences, fmt.Sprintf("and %d more", len(effect.Patch)-i))
+			break
+		}
+		differences = append(differences, difference(strings.TrimPrefix(edit.Path, "/"), edit, effect.Was[i]))
+	}
+	return []Line{{"report", name + " reported its " + part + " anew: " + strings.Join(differences, "; ")}}
+}
+
+// textAt is the text or number at a path of members, "" if there is none.
+func textAt(value any, path ...string) string {
+	for _, name := range path {
+		var err error
+		if value, err = member(value, name); err != nil {
+			return ""
+		}
+	}
+	return text(value)
+}
+
+func text(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return value
+	case json.Number:
+		return value.String()
+	}
+	encoded, err := canonical(value)
+	if err != nil {
+		return ""
+	}
+	return string(encoded)
+}
+
+// scalar is an edit's value as text.
+func scalar(edit Edit) string {
+	if edit.Value == nil {
+		return ""
+	}
+	value, err := decode(edit.Value)
+	if err != nil {
+		return string(edit.Value)
+	}
+	return text(value)
+}
+
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	const most = 300
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+func orText(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func orValue(value, otherwise any) any {
+	if value == nil {
+		return otherwise
+	}
+	return value
+}
