@@ -49,6 +49,7 @@ type Appliance struct {
 	urls      []string
 	db        *store.DB
 	siteKey   *sitekey.Key
+	recent    *recentLog
 	mirror    *siteMirror
 	releases  *release.Library
 	engine    *engine.Engine
@@ -65,7 +66,9 @@ type Appliance struct {
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in the way; nothing stays
 // open then.
 func New(ctx context.Context, config Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
-	a := &Appliance{config: config, version: version, log: logger}
+	recent := new(recentLog)
+	logger = recent.logger(logger)
+	a := &Appliance{config: config, version: version, log: logger, recent: recent}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -158,6 +161,7 @@ func (a *Appliance) newServer() error {
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
 		Mirror: a.mirror, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
+		Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
 		return err
 	}

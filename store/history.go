@@ -13,7 +13,7 @@ import (
 )
 
 // A database that is told to keeps its history: each entry of the log then says what the value was before, as a delta against
-// what it became, and the first entry of each update what the update was about. So any earlier value is found by walking back
+// what it became, and the first one of each update what the update was about. So any earlier value is found by walking back
 // from the present one, the oldest entries can be dropped at any time, and writing costs no key and no page of its own: a
 // creation adds a few bytes to the entry that is written anyway, a change some tens.
 //
@@ -79,8 +79,9 @@ func (tx *Tx) past(entry []byte, key string, before, after []byte) []byte {
 	entry = append(entry, 0)
 	entry = binary.AppendUvarint(entry, tx.rev+1-tx.first)
 	flags := byte(0)
-	if tx.note != nil && tx.rev+1 == tx.first {
+	if tx.note != nil {
 		text := tx.note()
+		tx.note = nil
 		flags |= hasNote
 		entry = append(binary.AppendUvarint(entry, uint64(len(text))), text...)
 	}

@@ -32,8 +32,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// fileName is the database's name in the data directory.
-const fileName = "landfall.db"
+// FileName is the database's name in the data directory.
+const FileName = "landfall.db"
 
 // Options are the surroundings of a database; the zero value is usable.
 type Options struct {
@@ -82,7 +82,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	}
 	db := &DB{
 		dir:      dir,
-		path:     filepath.Join(dir, fileName),
+		path:     filepath.Join(dir, FileName),
 		logger:   options.Logger,
 		clock:    options.Clock,
 		grace:    options.BlobGrace,

@@ -113,7 +113,7 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 }
 
 func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
-	return e.update(withOperation(ctx, doPoll), func(c *change) error {
+	return e.update(WithRequest(ctx, doPoll, "", poll.HostID), func(c *change) error {
 		h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 	if unchanged {
 		return nil
 	}
-	return e.update(withReply(ctx, reply), func(c *change) error {
+	return e.update(withReply(ctx, hostID, reply), func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err

@@ -47,8 +47,9 @@ func historyOwner(key string) string {
 // Note is what a change's first entry in the history says of it.
 type Note struct {
 	At        time.Time  `json:"at"`
-	Operation string     `json:"do,omitempty"`  // the API's id of the operation, or what the appliance did by itself
-	Request   string     `json:"req,omitempty"` // the request's id
+	Operation string     `json:"do,omitempty"`   // the API's id of the operation, or what the appliance did by itself
+	Request   string     `json:"req,omitempty"`  // the request's id
+	Host      string     `json:"host,omitempty"` // that it is about
 	Reply     *NoteReply `json:"reply,omitempty"`
 }
 
@@ -66,17 +67,18 @@ type NoteReply struct {
 // noteTextLimit bounds the texts of a reply that are kept in a note, in bytes.
 const noteTextLimit = 2048
 
-// What the appliance does by itself, by name.
+// What hosts do, by the names of the API's operations, and what the appliance does by itself.
 const (
-	doPoll        = "v2GetNextSteps" // the API's name: it is what the host asked for
+	doPoll        = "v2GetNextSteps"
+	doReply       = "v2PostStepReply"
 	doTimer       = "timer"
 	doPreparation = "preparation"
 )
 
 // cause is why a change is made, as its context says.
 type cause struct {
-	operation, request string
-	reply              *models.StepReply
+	operation, request, host string
+	reply                    *models.StepReply
 }
 
 type causeKey struct{}
@@ -87,25 +89,25 @@ func causeOf(ctx context.Context) cause {
 }
 
 // WithRequest returns a context whose changes are those of a request: of the given id, which a UUID is to be in events, for
-// an operation of the API.
-func WithRequest(ctx context.Context, operation, id string) context.Context {
-	return context.WithValue(ctx, causeKey{}, cause{operation: operation, request: id})
+// an operation of the API, about a host or "".
+func WithRequest(ctx context.Context, operation, id, host string) context.Context {
+	return context.WithValue(ctx, causeKey{}, cause{operation: operation, request: id, host: host})
 }
 
 func withOperation(ctx context.Context, operation string) context.Context {
-	return context.WithValue(ctx, causeKey{}, cause{operation: operation, request: causeOf(ctx).request})
+	return context.WithValue(ctx, causeKey{}, cause{operation: operation, request: causeOf(ctx).request, host: causeOf(ctx).host})
 }
 
-func withReply(ctx context.Context, reply *models.StepReply) context.Context {
+func withReply(ctx context.Context, host string, reply *models.StepReply) context.Context {
 	held := causeOf(ctx)
-	held.reply = reply
+	held.operation, held.host, held.reply = doReply, host, reply
 	return context.WithValue(ctx, causeKey{}, held)
 }
 
 // note is what the change says of itself in the history.
 func (c *change) note() []byte {
 	why := causeOf(c.ctx)
-	note := &Note{At: c.now, Operation: why.operation, Request: why.request}
+	note := &Note{At: c.now, Operation: why.operation, Request: why.request, Host: why.host}
 	if why.reply != nil {
 		note.Reply = noteOf(why.reply)
 	}

@@ -17,7 +17,36 @@ import (
 type Recall struct {
 	Recording *journal.Recording
 	Redactor  *journal.Redactor
-	LogFiles  []string // of the cluster's files: see OpenLog
+	IDs       []string // of the cluster, its infra-envs and its hosts, by which lines of logs are found
+	LogFiles  []string // of the cluster: see OpenLog
+}
+
+// OpenLog opens a log file of a cluster; the caller closes it.
+func OpenLog(db *store.DB, clusterID, name string) (io.ReadCloser, error) {
+	file, _, err := installerFiles.Open(db, clusterID+"/"+name)
+	return file, err
+}
+
+// FindCluster returns the id of the cluster that has this name, or else takes the text for an id.
+func FindCluster(db *store.DB, text string) (string, error) {
+	var found []string
+	err := db.View(func(tx *store.Tx) error {
+		return clusterRows.Each(tx, "", func(id string, row *clusterRecord) error {
+			if row.API.Name == text {
+				found = append(found, id)
+			}
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) > 1:
+		return "", invalid("%d clusters are called %s; give the id of one: %s.", len(found), text, strings.Join(found, ", "))
+	case len(found) == 1:
+		return found[0], nil
+	}
+	return text, nil
 }
 
 // RecallCluster tells what happened to a cluster, and to the infra-envs and hosts that were ever its own, out of the store's
@@ -48,6 +77,11 @@ func RecallCluster(ctx context.Context, db *store.DB, id string) (*Recall, error
 		return nil, notFound("There is no cluster %s, and nothing is known of one in the past.", id)
 	}
 	recall.LogFiles = r.logs
+	for owner := range r.owners {
+		if !strings.Contains(owner, "/") {
+			recall.IDs = append(recall.IDs, owner)
+		}
+	}
 	return recall, nil
 }
 
@@ -252,7 +286,7 @@ func stepOf(past *store.Step) journal.Step {
 	if past.Note == nil || json.Unmarshal(past.Note, &note) != nil {
 		return step
 	}
-	step.At, step.Operation, step.Request = note.At, note.Operation, note.Request
+	step.At, step.Operation, step.Request, step.Host = note.At, note.Operation, note.Request, note.Host
 	if reply := note.Reply; reply != nil {
 		step.Reply = &journal.Reply{Type: reply.Type, ID: reply.ID, ExitCode: reply.ExitCode, Bytes: reply.Bytes, Output: reply.Output, Error: reply.Error}
 	}

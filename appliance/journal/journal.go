@@ -54,6 +54,7 @@ type Step struct {
 	At        time.Time `json:"at,omitzero"`
 	Operation string    `json:"operation,omitempty"` // the API's id, or what the appliance did by itself; "" if that has dropped out
 	Request   string    `json:"request,omitempty"`   // the request's id
+	Host      string    `json:"host,omitempty"`      // the id of the host that it is about
 	Reply     *Reply    `json:"reply,omitempty"`     // that a host's agent sent
 	Changes   []Change  `json:"changes"`
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 const (
@@ -28,9 +27,14 @@ var errLogFull = errors.New("the log is too large")
 // What is no text is named and left out, and what comes behind LogLimit too.
 func CopyLog(out io.Writer, in io.Reader, redactor *Redactor) error {
 	c := &logCopier{out: out, left: LogLimit, redactor: redactor}
+	return c.start(in)
+}
+
+func (c *logCopier) start(in io.Reader) error {
+	limit := c.left
 	err := c.copy(in, "", 0)
 	if errors.Is(err, errLogFull) {
-		_, err = fmt.Fprintf(out, "\n[The log is larger than %d MiB; the rest was left out.]\n", LogLimit>>20)
+		_, err = fmt.Fprintf(c.out, "\n[The log is larger than %d KiB; the rest was left out.]\n", limit>>10)
 	}
 	return err
 }
@@ -137,16 +141,5 @@ func (c *logCopier) line(line string) error {
 	return c.print(text)
 }
 
-func isText(head []byte) bool {
-	if bytes.IndexByte(head, 0) >= 0 {
-		return false
-	}
-	for len(head) > utf8.UTFMax { // what is cut at the end may be half a character
-		r, size := utf8.DecodeRune(head)
-		if r == utf8.RuneError && size == 1 {
-			return false
-		}
-		head = head[size:]
-	}
-	return true
-}
+// isText tells whether a file that begins so is text: some stray bytes do not matter.
+func isText(head []byte) bool { return bytes.IndexByte(head, 0) < 0 }

@@ -272,8 +272,15 @@ func (r *Redactor) Text(text string) string {
 	if strings.Contains(text, "$") {
 		text = crypted.ReplaceAllString(text, Redacted)
 	}
-	if !strings.ContainsAny(text, ":= ") {
-		return text
+	// Looking for these is slow, and most texts have none.
+	lower := strings.ToLower(text)
+	if strings.Contains(lower, "bearer") || strings.Contains(lower, "basic") {
+		text = bearer.ReplaceAllString(text, "${1} "+Redacted)
 	}
-	return named.ReplaceAllString(bearer.ReplaceAllString(text, "${1} "+Redacted), "${1}"+Redacted)
+	for _, hint := range []string{"pass", "secret", "token", "psk", "auth", "key", "signature"} {
+		if strings.Contains(lower, hint) {
+			return named.ReplaceAllString(text, "${1}"+Redacted)
+		}
+	}
+	return text
 }

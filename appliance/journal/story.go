@@ -34,7 +34,7 @@ type Line struct {
 
 // Told is a step as people are told of it.
 type Told struct {
-	Who   string `json:"who"`  // user, host, cluster or appliance
+	Who   string `json:"who"`  // user, cluster, appliance, or the name of a host
 	What  string `json:"what"` // the operation
 	Lines []Line `json:"lines"`
 	// After is how long the step came behind the one before it.
@@ -43,7 +43,7 @@ type Told struct {
 
 // Tell tells of a step that was just played.
 func (t *Teller) Tell(played *Played) Told {
-	told := Told{Who: who(played.Operation), What: what(played.Step)}
+	told := Told{What: what(played.Step)}
 	if !played.At.IsZero() {
 		if !t.last.IsZero() {
 			told.After = played.At.Sub(t.last)
@@ -54,6 +54,13 @@ func (t *Teller) Tell(played *Played) Told {
 		value := played.state[effect.Key]
 		t.learn(effect.Key, value)
 		told.Lines = append(told.Lines, t.effect(effect, value)...)
+	}
+	told.Who = who(played.Operation)
+	switch {
+	case told.Who == "host" && played.Host != "":
+		told.Who = t.host(played.Host)
+	case played.Host != "":
+		told.What += " of " + t.host(played.Host)
 	}
 	if reply := played.Reply; reply != nil && (reply.ExitCode != 0 || reply.Error != "") {
 		told.Lines = append(told.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type, reply.ExitCode, oneLine(orText(reply.Error, reply.Output)))})
@@ -178,8 +185,10 @@ func (t *Teller) object(kind, name string, effect Effect, value any) []Line {
 			}
 		case "/status_info":
 			others = append(others, fmt.Sprintf("status_info %q", oneLine(scalar(edit))))
-		case "/updated_at", "/status_updated_at", "/checked_in_at", "/timestamp", "/stage_updated_at", "/stage_started_at":
 		default:
+			if strings.HasSuffix(path, "_at") || path == "/timestamp" {
+				continue // the step's own time says it
+			}
 			others = append(others, difference(strings.TrimPrefix(path, "/"), edit, effect.Was[i]))
 		}
 	}

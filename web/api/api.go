@@ -121,7 +121,7 @@ func translate(operation string, handler echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if r := c.Request(); r.Method != http.MethodGet {
-			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), operation, web.RequestID(r.Context()))))
+			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), operation, web.RequestID(r.Context()), c.Param("host_id"))))
 		}
 		return Problem(handler(c))
 	}

@@ -45,6 +45,8 @@ type Options struct {
 	Doctor Doctor
 	// Operators tells what operators need of the mirror; nil leaves its operations out.
 	Operators Operators
+	// Journals makes the journals of clusters; nil leaves their download out.
+	Journals Journals
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -107,6 +109,9 @@ func Register(router *echo.Echo, options Options) error {
 	})
 	registerImages(router, options.Images)
 	registerSubscriptions(router, options.AMS)
+	if options.Journals != nil {
+		registerJournals(router, options.Journals)
+	}
 	if options.OSImages != nil {
 		osImages{options.OSImages}.register(router)
 	}

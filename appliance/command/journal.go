@@ -1,0 +1,347 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"landfall/appliance"
+	"landfall/appliance/journal"
+	"landfall/store"
+	"landfall/web/console"
+)
+
+func newJournal() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "journal",
+		Short: "Take a cluster's black box along, and replay it elsewhere",
+	}
+	group(cmd, newJournalExport(), newJournalReplay())
+	return cmd
+}
+
+// journalExport is what landfall journal export is told.
+type journalExport struct {
+	appliance             client
+	cluster, file, folder string
+}
+
+func newJournalExport() *cobra.Command {
+	o := &journalExport{}
+	cmd := &cobra.Command{
+		Use:   "export --cluster ID|NAME",
+		Short: "Write all that happened to a cluster into one signed file without secrets",
+		Long: "Write all that happened to a cluster into one file: its objects, events, what hosts replied, each change with its time,\n" +
+			"and logs; signed by the site, and without secrets. The cluster may have been deleted meanwhile; name it by its id then.\n" +
+			"It is asked of the running appliance, or with --data-dir taken from the data of one that is stopped.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.cluster == "" {
+				return usage("--cluster is missing; landfall clusters lists them")
+			}
+			if o.folder != "" && cmd.Flags().Changed("url") {
+				return usage("give either --data-dir, of an appliance that is stopped, or --url")
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.appliance.addFlag(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&o.cluster, "cluster", "", "id or name of the cluster")
+	flags.StringVarP(&o.file, "output", "o", "", "file to write, - for standard output; default: named after the cluster and the time")
+	flags.StringVar(&o.folder, "data-dir", "", "data directory of an appliance that is stopped")
+	return cmd
+}
+
+func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
+	save := func(name string, content func(io.Writer) error) error {
+		if o.file == "-" {
+			return content(out)
+		}
+		if o.file != "" {
+			name = o.file
+		}
+		if err := writeWhole(name, content); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(errOut, "written: %s\n", name)
+		return err
+	}
+	if o.folder == "" {
+		return o.fetch(ctx, save)
+	}
+	err := appliance.StoppedJournal(ctx, o.folder, o.cluster, Version(), save)
+	if held, ok := errors.AsType[*store.HeldError](err); ok {
+		return fmt.Errorf("%w; leave --data-dir out to ask the appliance that runs", held)
+	}
+	if errors.Is(err, appliance.ErrNoData) {
+		return fmt.Errorf("%w; check --data-dir", err)
+	}
+	return err
+}
+
+// fetch asks the running appliance.
+func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Writer) error) error) error {
+	id := o.cluster
+	if _, err := uuid.Parse(id); err != nil {
+		clusters, err := o.appliance.clusters(ctx)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, cluster := range clusters {
+			if cluster.Name == o.cluster {
+				ids = append(ids, cluster.ID.String())
+			}
+		}
+		if len(ids) != 1 {
+			return fmt.Errorf("%d clusters are called %s; give the id, see landfall clusters", len(ids), o.cluster)
+		}
+		id = ids[0]
+	}
+	path := console.BasePath + "/clusters/" + url.PathEscape(id) + "/journal"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(o.appliance.url, "/")+path, nil)
+	if err != nil {
+		return fmt.Errorf("--url %s can not be used: %w; expected one such as %s", o.appliance.url, err, defaultURL)
+	}
+	response, err := o.appliance.http.Do(request)
+	if err != nil {
+		return o.appliance.unreachable(err)
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	if response.StatusCode >= http.StatusBadRequest {
+		answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		if err != nil {
+			return err
+		}
+		return refusal(http.MethodGet, path, response.Status, answer)
+	}
+	name := "cluster" + journal.Extension
+	if _, parameters, err := mime.ParseMediaType(response.Header.Get("Content-Disposition")); err == nil && parameters["filename"] != "" {
+		name = filepath.Base(parameters["filename"])
+	}
+	return save(name, func(out io.Writer) error {
+		if _, err := io.Copy(out, response.Body); err != nil {
+			return fmt.Errorf("the appliance broke off in the middle (%w); its log says why", err)
+		}
+		return nil
+	})
+}
+
+// writeWhole writes a file that is there whole or not at all.
+func writeWhole(name string, content func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if err := errors.Join(content(file), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}
+
+// journalReplay is what landfall journal replay is told.
+type journalReplay struct {
+	asJSON, quiet bool
+	until, key    string
+	show          []string
+	number        int
+	at            time.Time
+}
+
+func newJournalReplay() *cobra.Command {
+	o := &journalReplay{}
+	cmd := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Replay a cluster's black box, step by step",
+		Long: "Replay a cluster's black box step by step: who did what when, and what came of it. The signature is checked first, each\n" +
+			"object after each step that changed it, and at the end the whole state against the hash that the site signed.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := o.readUntil(); err != nil {
+				return err
+			}
+			return o.run(cmd.OutOrStdout(), cmd.InOrStdin(), arguments[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.asJSON, "json", false, "write each step as a line of JSON, and the end as another")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "write the beginning and the end alone")
+	flags.StringVar(&o.until, "until", "", "where to stop: the number of a step, or a time such as 2026-03-01T12:00:00Z")
+	flags.StringSliceVar(&o.show, "show", nil, "also write the objects, as they are at the end, whose keys begin so: /clusters, /hosts; / for all")
+	flags.StringVar(&o.key, "key", "", "fingerprint (SHA256:...) of the key that the journal must be signed with")
+	return cmd
+}
+
+func (o *journalReplay) readUntil() error {
+	if o.until == "" {
+		return nil
+	}
+	var err error
+	if o.number, err = strconv.Atoi(o.until); err == nil && o.number > 0 {
+		return nil
+	}
+	if o.at, err = time.Parse(time.RFC3339, o.until); err != nil {
+		return usage("--until %s is neither the number of a step nor a time such as 2026-03-01T12:00:00Z", o.until)
+	}
+	return nil
+}
+
+// stops tells whether the replay stops before a step.
+func (o *journalReplay) stops(step *journal.Step) bool {
+	return o.number > 0 && step.Number > o.number || !o.at.IsZero() && step.At.After(o.at)
+}
+
+func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err error) {
+	in := stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		in = file
+	}
+	archive, err := journal.Read(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	fingerprint := archive.Manifest.Key.Fingerprint()
+	if o.key != "" && o.key != fingerprint {
+		return fmt.Errorf("%s is signed with the key %s, not with %s: it is of another site", name, fingerprint, o.key)
+	}
+	player, err := journal.NewPlayer(&archive.Recording)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	w := &replayWriter{out: out, options: o, archive: archive}
+	w.begin()
+	teller := journal.NewTeller(archive.Recording.Base)
+	for player.Next() != nil && !o.stops(player.Next()) {
+		played, err := player.Play()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		w.step(played, teller.Tell(played))
+	}
+	rest := player.Next()
+	hash, err := player.State().Hash()
+	if err != nil {
+		return err
+	}
+	w.end(player.State(), rest, hash)
+	if rest == nil && hash != archive.Manifest.State {
+		return fmt.Errorf("%s: the replay ended in another state than the site signed; the journal is not complete", name)
+	}
+	return w.err
+}
+
+// replayWriter writes a replay for people or programs.
+type replayWriter struct {
+	out     io.Writer
+	options *journalReplay
+	archive *journal.Archive
+	err     error
+}
+
+func (w *replayWriter) printf(format string, args ...any) {
+	_, err := fmt.Fprintf(w.out, format, args...)
+	w.err = errors.Join(w.err, err)
+}
+
+func (w *replayWriter) line(value any) {
+	encoder := json.NewEncoder(w.out)
+	encoder.SetEscapeHTML(false)
+	w.err = errors.Join(w.err, encoder.Encode(value))
+}
+
+func (w *replayWriter) begin() {
+	m := &w.archive.Manifest
+	if w.options.asJSON {
+		w.line(map[string]any{"journal": m, "signature": "valid", "fingerprint": m.Key.Fingerprint()})
+		return
+	}
+	w.printf("Cluster %s (%s)\n  made       %s by Landfall %s, %d steps up to revision %d\n  signature  valid; the site's key is %s\n",
+		m.ClusterName, m.ClusterID, m.MadeAt.Format(time.RFC3339), m.Landfall, m.Steps, m.Revision, m.Key.Fingerprint())
+	for _, member := range m.Members {
+		if strings.HasPrefix(member.Name, "logs/") {
+			w.printf("  log        %s, %d bytes (tar xzf)\n", member.Name, member.Size)
+		}
+	}
+	for _, note := range m.Notes {
+		w.printf("  note       %s\n", note)
+	}
+	if count := len(w.archive.Recording.Base); count > 0 {
+		w.printf("  beginning  %d objects were there before the first step\n", count)
+	}
+	w.printf("\n")
+}
+
+func (w *replayWriter) step(played *journal.Played, told journal.Told) {
+	switch {
+	case w.options.quiet:
+	case w.options.asJSON:
+		w.line(struct {
+			*journal.Step
+			journal.Told
+		}{played.Step, told})
+	default:
+		at := "time unknown"
+		if !played.At.IsZero() {
+			at = played.At.Format("2006-01-02 15:04:05.000")
+		}
+		w.printf("#%-4d %s  +%-9s %-9s %s\n", played.Number, at, told.After.Round(time.Millisecond), told.Who, told.What)
+		for _, line := range told.Lines {
+			w.printf("        %-10s %s\n", line.Kind, line.Text)
+		}
+	}
+}
+
+func (w *replayWriter) end(state journal.State, rest *journal.Step, hash string) {
+	m := &w.archive.Manifest
+	if w.options.asJSON {
+		w.line(map[string]any{"end": map[string]any{"objects": len(state), "state_sha256": hash, "signed_sha256": m.State, "complete": rest == nil, "same": hash == m.State}})
+	} else {
+		w.printf("\nEnd: %d objects, state %s\n", len(state), hash)
+		switch {
+		case rest != nil:
+			w.printf("Stopped before step %d of %d; the site signed the state behind the last one.\n", rest.Number, m.Steps)
+		case hash == m.State:
+			w.printf("That is the state that the site signed, hash for hash.\n")
+		default:
+			w.printf("The site signed the state %s.\n", m.State)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(state)) {
+		if !slices.ContainsFunc(w.options.show, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			continue
+		}
+		if w.options.asJSON {
+			w.line(map[string]any{"key": key, "value": state[key]})
+			continue
+		}
+		text, err := json.MarshalIndent(state[key], "", "  ")
+		w.err = errors.Join(w.err, err)
+		w.printf("\n%s\n%s\n", key, text)
+	}
+}

@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/journal"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// rememberingBench is a bench whose store keeps the history.
+func rememberingBench(t *testing.T, each, all int64) *bench {
+	t.Helper()
+	b := newBench(t, nil)
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: History(each, all)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	b.Engine = b.engineOver(db, nil)
+	return b
+}
+
+func (b *bench) recall(cluster string) *Recall {
+	b.Helper()
+	recall, err := RecallCluster(b.Context(), b.DB, cluster)
+	require.NoError(b, err)
+	return recall
+}
+
+// written writes a recording as a journal and reads that again.
+func (b *bench) written(recall *Recall) (archive *journal.Archive, file []byte) {
+	b.Helper()
+	key, err := sitekey.LoadOrCreate(b.TempDir())
+	require.NoError(b, err)
+	recall.Recording.MadeAt = b.clock.Now()
+	var out bytes.Buffer
+	_, err = journal.Write(&out, recall.Recording, nil, nil, "test", key)
+	require.NoError(b, err)
+	archive, err = journal.Read(bytes.NewReader(out.Bytes()))
+	require.NoError(b, err)
+	return archive, out.Bytes()
+}
+
+// replayed plays a journal to its end and returns the stories of its steps.
+func (b *bench) replayed(archive *journal.Archive) (state journal.State, told []journal.Told) {
+	b.Helper()
+	player, err := journal.NewPlayer(&archive.Recording)
+	require.NoError(b, err)
+	teller := journal.NewTeller(archive.Recording.Base)
+	for player.Next() != nil {
+		played, err := player.Play()
+		require.NoError(b, err)
+		told = append(told, teller.Tell(played))
+	}
+	require.NoError(b, player.Finish())
+	return player.State(), told
+}
+
+// presentHash is the hash of a cluster's rows as they lie in the store, found without its history.
+func (b *bench) presentHash(recall *Recall) string {
+	b.Helper()
+	rows := make(map[string][]byte)
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		keep := func(key string, row store.Row) error {
+			// The bench has one cluster, so all is its own.
+			rows[key] = describeFile(key, row.JSON)
+			return nil
+		}
+		for _, kind := range []string{"/clusters/", "/infra-envs/", "/hosts/", "/reports/", "/validations/", "/events/", "/subscriptions/"} {
+			if err := tx.Rows(kind, false, keep); err != nil {
+				return err
+			}
+		}
+		return tx.Rows("/files/", true, keep)
+	}))
+	builder, err := journal.NewBuilder(recall.Redactor, rows)
+	require.NoError(b, err)
+	recording, err := builder.Recording()
+	require.NoError(b, err)
+	return recording.Hash
+}
+
+func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *testing.T) {
+	b := rememberingBench(t, 1<<20, 64<<20)
+	cluster, h := b.installing()
+	require.NoError(t, h.progress(models.HostStageInstalling, ""))
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install-1", ExitCode: 1, Error: "failed to write image: disk on fire"}))
+	require.NoError(t, b.HostLogs(t.Context(), cluster, h.id, strings.NewReader("a log")))
+	b.pass(b.Timeouts.HostLogs * 2)
+	b.requireCluster(cluster, clusterFailed)
+
+	recall := b.recall(cluster)
+	require.Zero(t, recall.Recording.Dropped)
+	require.Empty(t, recall.Recording.Base, "the whole story was recorded")
+	require.Equal(t, []string{"logs/" + h.id + ".tar.gz"}, recall.LogFiles)
+	archive, _ := b.written(recall)
+	state, told := b.replayed(archive)
+	hash, err := state.Hash()
+	require.NoError(t, err)
+	require.Equal(t, b.presentHash(recall), hash)
+	require.Equal(t, hash, archive.Manifest.State)
+
+	var story []string
+	for i, step := range told {
+		require.False(t, archive.Recording.Steps[i].At.IsZero(), "each step has its time")
+		for _, line := range step.Lines {
+			story = append(story, step.Who+" | "+step.What+" | "+line.Text)
+		}
+	}
+	text := strings.Join(story, "\n")
+	require.Contains(t, text, "node-1 | reply to inventory")
+	require.Contains(t, text, "preparation | host node-1:")
+	require.Contains(t, text, `stage "" -> "Starting installation"`)
+	require.Contains(t, text, "node-1 | reply to install (0 bytes) | install ended with 1: failed to write image: disk on fire")
+	require.Contains(t, text, "cluster bench: installing -> error")
+	require.Contains(t, text, "appliance | timer")
+	require.Contains(t, text, "file logs/"+h.id+".tar.gz was written, 5 bytes")
+}
+
+func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
+	b := rememberingBench(t, 1<<20, 64<<20)
+	pull := func(password string) string {
+		return fmt.Sprintf(`{"auths":{"quay.io":{"auth":%q}}}`, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
+	}
+	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(pull("first-password")),
+		ControlPlaneCount: swag.Int64(1), HTTPProxy: swag.String("http://user:proxy-password@proxy.site.test:3128"),
+	})
+	require.NoError(t, err)
+	cluster := created.ID.String()
+	env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
+		Name: swag.String("bench_infra-env"), ClusterID: created.ID, PullSecret: swag.String(pull("second-password")), OpenshiftVersion: "4.20.8",
+		IgnitionConfigOverride: `{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"core","passwordHash":"$6$salt$override-hash"}]}}`,
+	})
+	require.NoError(t, err)
+	require.NoError(t, b.freeze(t.Context(), env.ID.String(), ""))
+	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{PullSecret: swag.String(pull("third-password"))})
+	require.NoError(t, err)
+	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"platform":{"baremetal":{"hosts":[{"name":"a","bmc":{"address":"x","username":"root","password":"bmc-password"}}]}}}`))
+	_, _, err = b.RenewImageCode(t.Context(), env.ID.String(), 0)
+	require.NoError(t, err)
+	h := b.host(env.ID.String(), 1)
+	var token, code string
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		row, err := infraEnvRows.Get(tx, env.ID.String())
+		if err == nil {
+			token, code = row.Token, row.Code.Code
+		}
+		return err
+	}))
+	require.NotEmpty(t, code)
+	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
+		Name: "seen", Severity: swag.String("info"), ClusterID: created.ID, HostID: (*strfmt.UUID)(&h.id), InfraEnvID: env.ID,
+		Message: swag.String("pulled with first-password; http://user:proxy-password@proxy.site.test:3128 said no to " + token + "; see /i/" + code + ".iso"),
+	}))
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeLogsGather, StepID: "x", ExitCode: 1, Error: "password: typed-password", Output: "Bearer abcdefghijklmnopqrstuv"}))
+	b.press(cluster)
+	b.prepareAll()
+	h.report()
+	for i := range 2 { // the first time with everything there, then deleted
+		recall := b.recall(cluster)
+		archive, file := b.written(recall)
+		b.replayed(archive)
+		text := string(file)
+		for _, part := range []any{archive.Manifest, archive.Recording} {
+			text += fmt.Sprintf("%s", mustMarshal(t, part))
+		}
+		secrets := []string{
+			"first-password", "second-password", "third-password", "proxy-password", "bmc-password", "override-hash", "typed-password", "abcdefghijklmnopqrstuv",
+			"aaaaa-bbbbb-ccccc-ddddd", pull("first-password"), "BEGIN PRIVATE KEY",
+		}
+		for _, password := range []string{"first-password", "second-password", "third-password"} {
+			secrets = append(secrets, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
+		}
+		if token != "" {
+			secrets = append(secrets, token)
+		}
+		for _, secret := range append(secrets, code) {
+			require.NotContains(t, text, secret, i)
+		}
+		require.Contains(t, text, "[redacted]")
+		require.NotContains(t, text, "sha256\\\":\\\"", "no hash of a generated file")
+		if i == 0 {
+			_, err := b.CancelInstallation(t.Context(), cluster)
+			require.NoError(t, err)
+			require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+		}
+	}
+	recall := b.recall(cluster)
+	require.Equal(t, "bench", recall.Recording.ClusterName, "the name of a cluster that was deleted is known")
+	require.True(t, slices.ContainsFunc(recall.Recording.Steps[len(recall.Recording.Steps)-1].Changes, func(c journal.Change) bool { return c.Deleted && c.Key == "/clusters/"+cluster }))
+}
+
+func mustMarshal(t *testing.T, value any) []byte {
+	t.Helper()
+	text, err := swag.WriteJSON(value)
+	require.NoError(t, err)
+	return text
+}
+
+func TestAJournalSaysHowMuchHasDroppedOutAndBeginsThere(t *testing.T) {
+	b := rememberingBench(t, 6<<10, 64<<20)
+	cluster, hosts := b.threeNodes(true)
+	whole := b.recall(cluster)
+	for i := range 60 {
+		hosts[0].memory = int64(64+i) << 30
+		hosts[0].report()
+	}
+	require.NoError(t, b.DB.Compact(t.Context(), b.DB.Revision()))
+	recall := b.recall(cluster)
+	require.Greater(t, recall.Recording.Dropped, uint64(20))
+	require.NotEmpty(t, recall.Recording.Base)
+	require.Equal(t, whole.Recording.ClusterID, recall.Recording.ClusterID)
+	archive, _ := b.written(recall)
+	state, _ := b.replayed(archive)
+	hash, err := state.Hash()
+	require.NoError(t, err)
+	require.Equal(t, b.presentHash(recall), hash)
+	changes := 0
+	for _, step := range recall.Recording.Steps {
+		for _, change := range step.Changes {
+			if strings.Contains(change.Key, hosts[1].id) {
+				changes++
+			}
+		}
+	}
+	require.Greater(t, changes, 5, "the story of a quiet host stays")
+}
+
+func TestTwoClustersOfOneInfraEnvHaveStoriesOfTheirOwn(t *testing.T) {
+	b := rememberingBench(t, 1<<20, 64<<20)
+	register := func(name string) string {
+		created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+			Name: swag.String(name), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		})
+		require.NoError(t, err)
+		return created.ID.String()
+	}
+	first, second := register("first"), register("second")
+	env := b.infraEnvOf(nil)
+	mine, theirs := b.host(env, 1), b.host(env, 2)
+	for h, cluster := range map[*testHost]string{mine: first, theirs: second} {
+		_, err := b.BindHost(t.Context(), env, h.id, cluster)
+		require.NoError(t, err)
+	}
+	archive, _ := b.written(b.recall(first))
+	b.replayed(archive)
+	text := string(mustMarshal(t, archive.Recording))
+	require.Contains(t, text, mine.id)
+	require.NotContains(t, text, theirs.id)
+	require.NotContains(t, text, second)
+}
+
+func TestAJournalOfWhatNeverWasIsRefused(t *testing.T) {
+	b := rememberingBench(t, 1<<20, 64<<20)
+	_, err := RecallCluster(t.Context(), b.DB, "00000000-0000-4000-8000-000000000000")
+	b.requireRefused(err, NotFound, "nothing is known of one in the past")
+}
+
+func TestEachRowOfTheEngineHasAnOwnerOfItsHistory(t *testing.T) {
+	for key, owner := range map[string]string{
+		"/clusters/c": "c", "/subscriptions/c": "c", "/infra-envs/e": "e", "/hosts/e/h": "e/h", "/reports/e/h/inventory": "e/h", "/files/c/logs/h.tar.gz": "c",
+		"/validations/cluster/c": "c", "/validations/host/e/h": "e/h", "/events/01-00/c": "c", "/events/01-00/c/e/h": "h", "/events/01-00/e": "e",
+		"/link-keys/downloads": "", "/payloads/quay.io/x": "", "/recipes/e": "", "/x": "",
+	} {
+		require.Equal(t, owner, historyOwner(key), key)
+	}
+}
