@@ -222,7 +222,11 @@ type Archive struct {
 
 // Read reads a journal whole and checks its signature. Its errors are one of the four kinds above, or a failure to read.
 func Read(in io.Reader) (*Archive, error) {
-	packed, err := gzip.NewReader(in)
+	buffered := bufio.NewReader(in)
+	if magic, err := buffered.Peek(2); err == nil && string(magic) != "\x1f\x8b" {
+		return nil, ErrForeign
+	}
+	packed, err := gzip.NewReader(buffered)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, ErrTruncated
 	}
