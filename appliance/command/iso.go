@@ -16,7 +16,7 @@ func newISO() *cobra.Command {
 		Use:   "iso",
 		Short: "Work with live ISOs, on a running appliance and without one",
 		Long: "list, import, verify and remove speak with a running appliance (--url) about the live ISOs that it makes discovery\n" +
-			"images from. build, inspect, extract and diff work on files and need no appliance.",
+			"images from. build, inspect, extract and diff work on files and need no appliance; - is standard input or output.",
 	}
 	group(cmd, newISOList(), newISOImport(), newISOVerify(), newISORemove(), newISOBuild(), newISOInspect(), newISOExtract(), newISODiff())
 	return cmd

@@ -294,6 +294,28 @@ func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "config.ign"))
 }
 
+func TestAnISOIsReadFromStandardInput(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	image := requireDone(t, landfall(t, "iso", "build", "--base", base, "--ignition", config, "-o", "-"))
+	piped := func(arguments ...string) result {
+		return landfallReading(t, strings.NewReader(image), append([]string{"iso"}, arguments...)...)
+	}
+	require.Contains(t, requireDone(t, piped("inspect", "-")), "file        standard input")
+	require.Equal(t, ignitionConfig, requireDone(t, piped("extract", "-", "config")))
+	different := piped("diff", base, "-")
+	require.Equal(t, exitFailure, different.code)
+	require.Contains(t, different.out, "ignition.version")
+	require.Equal(t, exitUsage, piped("diff", "-", "-").code)
+	none := landfallReading(t, strings.NewReader("text"), "iso", "inspect", "-")
+	require.Equal(t, exitFailure, none.code)
+	require.Contains(t, none.errOut, "standard input can't be read as an ISO")
+	left, err := filepath.Glob(filepath.Join(temporary, "landfall-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 func TestAConfigIsTakenFromStandardInput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.iso")
 	requireDone(t, landfallReading(t, strings.NewReader(ignitionConfig), "iso", "build", "--base", liveISO(t), "--ignition", "-", "-o", out))

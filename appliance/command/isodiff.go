@@ -25,18 +25,21 @@ type difference struct {
 func newISODiff() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "diff A B",
+		Use:   "diff A|- B|-",
 		Short: "Say in what two ISOs differ: volume, kernel arguments, config, files",
 		Long: "Say in what two ISOs differ: volume, kernel arguments, fields of the Ignition config, embedded files, and the ISO's own files.\n" +
 			"Contents are told by size and digest, never shown. The exit code is 0 if there is no difference and 1 if there is one.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			a, err := openISO(arguments[0])
+			if arguments[0] == "-" && arguments[1] == "-" {
+				return usage("only one of the ISOs can come from standard input")
+			}
+			a, err := openISO(cmd, arguments[0])
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			b, err := openISO(arguments[1])
+			b, err := openISO(cmd, arguments[1])
 			if err != nil {
 				return err
 			}
@@ -257,7 +260,7 @@ func fileSizes(i *isoFile) map[string]int64 {
 func (i *isoFile) fileDigest(ctx context.Context, path string, bar *meter) (string, error) {
 	entry := i.volume.Find(path)
 	if entry == nil {
-		return "", fmt.Errorf("%s has no %s", i.path, path)
+		return "", fmt.Errorf("%s has no %s", i.name, path)
 	}
 	return sumOf(io.TeeReader(&contextReader{ctx, io.NewSectionReader(i.file, entry.Offset, entry.Size)}, bar))
 }

@@ -53,11 +53,11 @@ type embeddedFile struct {
 func newISOInspect() *cobra.Command {
 	var asJSON, quick bool
 	cmd := &cobra.Command{
-		Use:   "inspect FILE",
+		Use:   "inspect FILE|-",
 		Short: "Say what an ISO is, what is embedded in it and by whom, and how it boots",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			iso, err := openISO(arguments[0])
+			iso, err := openISO(cmd, arguments[0])
 			if err != nil {
 				return err
 			}
@@ -81,8 +81,9 @@ func newISOInspect() *cobra.Command {
 
 // isoFile is an ISO on the disk with what is known of it.
 type isoFile struct {
-	path     string
+	name     string // for people: its path, or "standard input"
 	file     *os.File
+	spooled  string // path of a copy that is removed at the end, "" if there is none
 	size     int64
 	info     *isogen.Info
 	problem  string // why no images can be made from it: it may be a config image
@@ -90,12 +91,42 @@ type isoFile struct {
 	embedded *isogen.Embedding
 }
 
-func openISO(path string) (_ *isoFile, err error) {
+// openISO opens what a command names: a file, or "-" for standard input, which is kept in a temporary file because an ISO
+// is not read from its beginning to its end.
+func openISO(cmd *cobra.Command, name string) (*isoFile, error) {
+	if name != "-" {
+		return openISOFile(name, name)
+	}
+	path, err := spool(&contextReader{cmd.Context(), cmd.InOrStdin()})
+	if err != nil {
+		return nil, fmt.Errorf("keep the ISO from standard input in a temporary file: %w", err)
+	}
+	i, err := openISOFile(path, "standard input")
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	i.spooled = path
+	return i, nil
+}
+
+func spool(r io.Reader) (path string, err error) {
+	file, err := os.CreateTemp("", "landfall-*.iso")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(file, r)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
+}
+
+func openISOFile(path, name string) (_ *isoFile, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the ISO: %w", err)
 	}
-	i := &isoFile{path: path, file: file}
+	i := &isoFile{name: name, file: file}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, file.Close())
@@ -105,11 +136,11 @@ func openISO(path string) (_ *isoFile, err error) {
 		return nil, fmt.Errorf("open the ISO: %w", err)
 	}
 	if i.volume, err = iso9660.Open(file, i.size); err != nil {
-		return nil, fmt.Errorf("%s can't be read as an ISO: %w", path, err)
+		return nil, fmt.Errorf("%s can't be read as an ISO: %w", name, err)
 	}
 	i.embedded, err = isogen.Embedded(file, i.size)
 	if err != nil && !errors.Is(err, isogen.ErrNoPayload) && !errors.Is(err, isogen.ErrNoEmbedArea) {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	base, err := isogen.Open(path)
 	if err != nil {
@@ -122,7 +153,13 @@ func openISO(path string) (_ *isoFile, err error) {
 }
 
 // Close closes the file, which was only read.
-func (i *isoFile) Close() error { return i.file.Close() }
+func (i *isoFile) Close() error {
+	err := i.file.Close()
+	if i.spooled != "" {
+		err = errors.Join(err, os.Remove(i.spooled))
+	}
+	return err
+}
 
 func (i *isoFile) digest(ctx context.Context, errOut io.Writer) (string, error) {
 	bar := newMeter(errOut, i.size, "reading")
@@ -139,7 +176,7 @@ func sumOf(r io.Reader) (string, error) {
 }
 
 func (i *isoFile) inspect() *inspection {
-	report := &inspection{File: i.path, Info: i.info, Problem: i.problem}
+	report := &inspection{File: i.name, Info: i.info, Problem: i.problem}
 	e := i.embedded
 	if e == nil {
 		return report
@@ -242,13 +279,13 @@ func (e *embedding) write(row func(name, format string, arguments ...any)) {
 
 func newISOExtract() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "extract FILE config|kargs|kernel|initrd|rootfs|DIR",
+		Use:   "extract FILE|- config|kargs|kernel|initrd|rootfs|DIR",
 		Short: "Take out what is in an ISO",
 		Long: "Write a part of an ISO to standard output: its Ignition config, the kernel's arguments, the kernel, the initial RAM disk or\n" +
 			"the root file system. A directory gets everything that was embedded: config.ign, kargs, and the other files under files.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			iso, err := openISO(arguments[0])
+			iso, err := openISO(cmd, arguments[0])
 			if err != nil {
 				return err
 			}
@@ -271,13 +308,13 @@ func (i *isoFile) extract(ctx context.Context, out, errOut io.Writer, what strin
 	switch what {
 	case "config":
 		if e == nil || e.Ignition == nil {
-			return fmt.Errorf("%s: %w", i.path, isogen.ErrNoPayload)
+			return fmt.Errorf("%s: %w", i.name, isogen.ErrNoPayload)
 		}
 		_, err := out.Write(e.Ignition)
 		return err
 	case "kargs":
 		if e == nil || e.KernelArguments == "" {
-			return fmt.Errorf("%s has no areas for kernel arguments", i.path)
+			return fmt.Errorf("%s has no areas for kernel arguments", i.name)
 		}
 		_, err := fmt.Fprintln(out, e.KernelArguments)
 		return err
@@ -293,7 +330,7 @@ func (i *isoFile) extract(ctx context.Context, out, errOut io.Writer, what strin
 				return err
 			}
 		}
-		return fmt.Errorf("%s has no %s", i.path, what)
+		return fmt.Errorf("%s has no %s", i.name, what)
 	}
 	return i.extractAll(what, out)
 }
@@ -301,7 +338,7 @@ func (i *isoFile) extract(ctx context.Context, out, errOut io.Writer, what strin
 // extractAll writes everything that was embedded into a directory.
 func (i *isoFile) extractAll(dir string, out io.Writer) error {
 	if i.embedded == nil || i.embedded.Ignition == nil && len(i.embedded.Files) == 0 {
-		return fmt.Errorf("%s: %w", i.path, isogen.ErrNoPayload)
+		return fmt.Errorf("%s: %w", i.name, isogen.ErrNoPayload)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory to extract to: %w", err)
