@@ -89,6 +89,8 @@ func TestALiveISOThatIsMissingOrOverwrittenIsSaidAndPutBackWithoutARestart(t *te
 
 	require.NoError(t, os.WriteFile(path, good[:len(good)/2], 0o600)) // a copy that is still going on, over the file in use
 	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "the copy is incomplete")
+	_, listed := fetch(t, address+consolePath+"/os-images", "page", "")
+	require.Contains(t, string(listed), `"state":"bad"`)
 	require.NoError(t, os.WriteFile(path, good, 0o600))
 	requireDiscoveryISO(t, image)
 }
