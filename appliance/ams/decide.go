@@ -86,6 +86,7 @@ const (
 	Wait    Do = "wait"    // until Action.Until, then look again
 	Create  Do = "create"  // write the mark, then POST
 	Adopt   Do = "adopt"   // remember the id of Action.Row
+	Clear   Do = "clear"   // forget the mark: there is no second subscription
 	Forget  Do = "forget"  // the id leads nowhere any more
 	Update  Do = "update"  // PATCH Action.Patch and Action.Status
 	Delete  Do = "delete"  // DELETE Action.Row
@@ -109,6 +110,7 @@ type Action struct {
 	Patch  outbox.Fields
 	Status string
 	Acked  outbox.Fields // what AMS turns out to have already
+	Search bool          // look by search though the id is known
 	Until  time.Time
 	Stop   string // outbox.Blocked, outbox.Attention
 	Reason string // a sentence: why it stopped
@@ -130,6 +132,8 @@ func Decide(s Situation) Action {
 		return Action{Do: Rest}
 	case s.Desired.Phase == outbox.Absent && !s.Desired.MustExist:
 		return s.remove()
+	case s.doubtful():
+		return s.clear()
 	case s.Remembered.Done(&s.Desired) && !s.Refresh:
 		return s.finished(Action{Rule: 14})
 	case s.Observed.How == NotAsked:
@@ -309,9 +313,36 @@ func (s Situation) delta(action Action) Action {
 	return action
 }
 
+// doubtful tells whether it is time to look for a second subscription, which may have been made while an answer was missing.
+func (s Situation) doubtful() bool {
+	mark := s.Remembered.Mark
+	return mark != nil && s.Remembered.SubscriptionID != "" && !s.Now.Before(s.doubtEnds())
+}
+
+func (s Situation) doubtEnds() time.Time {
+	return s.Remembered.Mark.At.Add(doubtSpan * s.Site.Quarantine)
+}
+
+// doubtSpan is after how many quarantines a search shows all that was made.
+const doubtSpan = 4
+
+func (s Situation) clear() Action {
+	if s.Observed.How != BySearch {
+		return Action{Do: LookUp, Rule: 11, Search: true}
+	}
+	if rows := s.ours(); len(rows) > 1 {
+		return s.surplus(rows)
+	}
+	return Action{Do: Clear, Rule: 11}
+}
+
 // finished rests, or closes what outlived its cluster.
 func (s Situation) finished(action Action) Action {
 	action.Do = Rest
+	if s.Remembered.Mark != nil {
+		action.Until = s.doubtEnds()
+		return action
+	}
 	if !s.Desired.DeletedAt.IsZero() {
 		action.Do, action.Ended = Close, endedLeft
 	}

@@ -193,7 +193,7 @@ func (r *Relay) scan() (revision uint64, err error) {
 			if err != nil {
 				return err
 			}
-			if remembered.Closed == "" && !(remembered.Done(d) && d.DeletedAt.IsZero()) {
+			if remembered.Closed == "" && !(remembered.Done(d) && d.DeletedAt.IsZero() && remembered.Mark == nil) {
 				r.enqueue(id, d.ChangedAt, false)
 			}
 			return nil
@@ -317,6 +317,9 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	secret, err := r.options.Credentials.Secret(ctx)
 	if paused := []State{PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}; slices.Contains(paused, state) && (err != nil || secret == refused) {
 		return time.Time{}, false // until a person or new credentials end it
+	}
+	if secret != refused {
+		r.options.Client.tokens.forget()
 	}
 	r.mu.Lock()
 	r.tried = secret
@@ -532,7 +535,7 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	case came.err != nil:
 		j.failure, j.next = came.err.Error(), now.Add(r.backoff(j.attempts, backoffCap))
 		j.attempts++
-	case came.state == told, came.state == stopped && came.until.IsZero():
+	case came.state == told && came.until.IsZero(), came.state == stopped && came.until.IsZero():
 		delete(r.jobs, id)
 	case came.state == leased:
 		j.leased, j.next = true, came.until

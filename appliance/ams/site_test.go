@@ -103,6 +103,7 @@ func (s *site) restart() {
 	}
 	s.option(&options)
 	s.relay = New(options)
+	require.NoError(s, s.scan())
 }
 
 // TellOfSubscription stands in for the engine's.

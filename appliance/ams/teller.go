@@ -119,7 +119,7 @@ func (v *visit) act(ctx context.Context, action Action) (result, bool) {
 	var err error
 	switch action.Do {
 	case LookUp:
-		err = v.look(ctx)
+		err = v.look(ctx, action.Search)
 	case Rest:
 		return v.rest(ctx, action), true
 	case Close:
@@ -134,6 +134,9 @@ func (v *visit) act(ctx context.Context, action Action) (result, bool) {
 		err = v.create(ctx)
 	case Adopt:
 		err = v.adopt(ctx, action)
+	case Clear:
+		v.observed = Observed{}
+		err = v.change(ctx, Note{}, func(r *outbox.Remembered) { r.Mark = nil })
 	case Forget:
 		err = v.forget(ctx)
 	case Update:
@@ -154,8 +157,8 @@ func (v *visit) act(ctx context.Context, action Action) (result, bool) {
 	return result{}, false
 }
 
-func (v *visit) look(ctx context.Context) error {
-	if v.r.SubscriptionID == "" {
+func (v *visit) look(ctx context.Context, search bool) error {
+	if search || v.r.SubscriptionID == "" {
 		rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
 		v.observed = Observed{BySearch, rows}
 		if err != nil {
@@ -196,16 +199,16 @@ func (v *visit) see(r *outbox.Remembered, row *Row) {
 
 func (v *visit) rest(ctx context.Context, action Action) result {
 	if v.r.Done(&v.d) && action.Row == nil {
-		return result{state: told}
+		return result{state: told, until: action.Until}
 	}
 	err := v.change(ctx, Note{}, func(r *outbox.Remembered) { v.settle(r, action) })
-	return result{state: told, err: err}
+	return result{state: told, until: action.Until, err: err}
 }
 
 // settle notes that AMS knows the generation at hand.
 func (v *visit) settle(r *outbox.Remembered, action Action) {
 	r.Generation = v.d.Generation
-	r.Stop, r.Reverify, r.Note = nil, false, action.Note
+	r.Stop, r.Reverify, r.Note = nil, false, cmp.Or(action.Note, r.Note)
 	if action.Row == nil {
 		return
 	}

@@ -53,6 +53,13 @@ func (t *tokens) validUntil() time.Time {
 	return t.until
 }
 
+// forget drops the access token: it is of credentials that were replaced.
+func (t *tokens) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.access, t.until = "", time.Time{}
+}
+
 // get returns an access token: a new one if the one there is ends soon or is the one that was rejected.
 func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 	t.mu.Lock()

@@ -1,0 +1,756 @@
+package ams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/amstest"
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+// faultCase is one row of the table of faults: what goes wrong, and how AMS and the site end.
+type faultCase struct {
+	number int
+	name   string
+	run    func(s *site)
+}
+
+func runFaults(t *testing.T, cases []faultCase) {
+	for _, c := range cases {
+		t.Run(fmt.Sprintf("%02d %s", c.number, c.name), func(t *testing.T) { c.run(newSite(t)) })
+	}
+}
+
+// reserved registers a cluster that AMS has as Reserved.
+func (s *site) reserved(name string) string {
+	s.Helper()
+	id := s.register(name)
+	s.settle(soon)
+	s.requireRow(id, "Reserved", map[string]any{"display_name": name})
+	s.reset()
+	return id
+}
+
+// active registers and installs a cluster that AMS has as Active.
+func (s *site) active(name string) string {
+	s.Helper()
+	id := s.register(name)
+	s.install(id, external, name+".example.com")
+	s.settle(soon)
+	s.requireRow(id, "Active", map[string]any{"display_name": name, "external_cluster_id": external})
+	s.reset()
+	return id
+}
+
+func (s *site) requireSent(id string) {
+	s.Helper()
+	require.Equal(s, LineSent, s.line(id).State, "%+v", s.line(id))
+}
+
+func (s *site) requireStopped(id, kind, reason string) {
+	s.Helper()
+	line := s.line(id)
+	require.Equal(s, LineAttention, line.State, "%+v", line)
+	require.Equal(s, kind, line.Kind)
+	require.Contains(s, line.Reason, reason)
+}
+
+// once orders a fault for the next call of a kind.
+func (s *site) once(op string, do func(http.ResponseWriter, *http.Request, func(http.ResponseWriter))) {
+	s.ams.Break(amstest.Fault{Op: op, Times: 1, Do: do})
+}
+
+func TestFaultsOfTheLine(t *testing.T) {
+	runFaults(t, []faultCase{
+		{1, "offline from start to installed", func(s *site) {
+			s.offline()
+			id := s.register("one")
+			s.settle(soon)
+			s.install(id, external, "one.example.com")
+			s.settle(soon)
+			require.Equal(s, Offline, s.state())
+			require.Empty(s, s.calls())
+			require.Equal(s, LineWaiting, s.line(id).State)
+			s.online()
+			s.settle(soon)
+			s.requireRow(id, "Active", map[string]any{
+				"display_name": "one", "external_cluster_id": external, "console_url": "https://console-openshift-console.apps.one.example.com",
+			})
+			s.requireSent(id)
+			require.Len(s, s.calls("create", "update"), 2)
+		}},
+		{2, "offline from preparing to installed", func(s *site) {
+			id := s.reserved("one")
+			s.offline()
+			s.install(id, external, "one.example.com")
+			s.settle(soon)
+			s.online()
+			s.settle(soon)
+			s.requireRow(id, "Active", map[string]any{"external_cluster_id": external})
+			require.Len(s, s.patches(), 1)
+			s.requireSent(id)
+		}},
+		{3, "create committed, answer lost", func(s *site) {
+			s.once("create", amstest.CommitThenDrop())
+			id := s.register("one")
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			s.requireSent(id)
+			require.Len(s, s.calls("create"), 1)
+			require.True(s, s.told("had a subscription of it already"))
+		}},
+		{4, "patch committed, answer lost", func(s *site) {
+			id := s.reserved("one")
+			s.once("update", amstest.CommitThenDrop())
+			s.rename(id, "two")
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+			s.requireSent(id)
+			require.Len(s, s.calls("update"), 1)
+			require.Equal(s, "two", s.remembered(id).Acked.DisplayName)
+		}},
+		{5, "delete committed, answer lost", func(s *site) {
+			for _, tombstones := range []bool{false, true} {
+				id := s.reserved("one")
+				s.ams.Tombstones = tombstones
+				s.once("delete", amstest.CommitThenDrop())
+				s.delete(id)
+				s.settle(soon)
+				s.requireGone(id)
+				require.Equal(s, "deleted", s.remembered(id).Closed)
+				require.Len(s, s.calls("delete"), 1)
+				s.ams.Heal()
+			}
+		}},
+		{6, "killed before the POST", func(s *site) {
+			id := s.register("one")
+			s.ams.Break(amstest.Fault{Op: "create", Times: 1, Do: amstest.DropBefore()})
+			s.relay.step(s.Context())
+			s.restart()
+			from := s.clock.Now()
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			s.requireSent(id)
+			posts := s.ams.Requests("create")
+			require.Len(s, posts, 2)
+			require.GreaterOrEqual(s, posts[1].At.Sub(from), 15*time.Minute, "a search could have missed it before")
+		}},
+		{7, "killed before the answer", func(s *site) {
+			ctx, kill := context.WithCancel(s.Context())
+			s.once("create", func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)) {
+				kill()
+				amstest.CommitThenDrop()(w, r, serve)
+			})
+			id := s.register("one")
+			s.relay.step(ctx)
+			s.restart()
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			require.Len(s, s.calls("create"), 1)
+			s.requireSent(id)
+		}},
+		{8, "killed before the commit of the answer", func(s *site) {
+			s.once("create", func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
+				serve(w)
+				s.fill(errors.New("killed"))
+			})
+			id := s.register("one")
+			s.relay.step(s.Context())
+			require.Empty(s, s.remembered(id).SubscriptionID)
+			s.fill(nil)
+			s.restart()
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			require.Len(s, s.calls("create"), 1)
+			s.requireSent(id)
+		}},
+		{9, "renamed three times offline", func(s *site) {
+			id := s.reserved("one")
+			s.offline()
+			for _, name := range []string{"two", "three", "four"} {
+				s.rename(id, name)
+				s.settle(time.Minute)
+			}
+			s.online()
+			s.settle(soon)
+			require.Equal(s, []map[string]any{{"display_name": "four"}}, s.patches())
+			s.requireSent(id)
+		}},
+		{10, "created and deleted offline", func(s *site) {
+			s.offline()
+			id := s.register("one")
+			s.settle(time.Minute)
+			s.delete(id)
+			s.settle(time.Minute)
+			s.online()
+			s.settle(soon)
+			require.Empty(s, s.calls())
+			require.Empty(s, s.line(id).ClusterID, "nothing is left of it")
+		}},
+		{11, "renamed and deleted offline", func(s *site) {
+			id := s.reserved("one")
+			s.offline()
+			s.rename(id, "two")
+			s.delete(id)
+			s.settle(time.Minute)
+			s.reset()
+			s.online()
+			s.settle(soon)
+			s.requireGone(id)
+			require.Equal(s, []string{"get", "delete"}, s.calls())
+			require.Equal(s, LineLeft, s.line(id).State)
+		}},
+		{12, "failed and installed again offline", func(s *site) {
+			s.offline()
+			id := s.register("one")
+			s.prepare(id, external2)
+			s.settle(time.Minute)
+			s.install(id, external, "one.example.com")
+			s.online()
+			s.settle(soon)
+			s.requireRow(id, "Active", map[string]any{"external_cluster_id": external})
+			s.requireSent(id)
+		}},
+		{13, "deleted after it was installed", func(s *site) {
+			id := s.active("one")
+			s.delete(id)
+			s.settle(soon)
+			s.requireRow(id, "Active", nil)
+			require.Equal(s, "left", s.remembered(id).Closed)
+			require.Empty(s, s.calls("delete", "update"))
+		}},
+		{24, "DNS gone, or answering a private address", func(s *site) {
+			s.dnsGone()
+		}},
+		{25, "reset in the middle of the body", func(s *site) {
+			for _, op := range []string{"account", "search", "create", "get", "update"} {
+				s.once(op, amstest.CutBody())
+			}
+			id := s.register("one")
+			s.install(id, external, "one.example.com")
+			s.settle(12 * time.Hour)
+			s.requireRow(id, "Active", map[string]any{"external_cluster_id": external})
+			s.requireSent(id)
+			require.Len(s, s.calls("create"), 1, "what may have been done is looked for")
+		}},
+		{27, "the clock jumps a year forward, then back", func(s *site) {
+			s.offline()
+			id := s.register("one")
+			s.settle(time.Minute)
+			s.clock.Advance(365 * 24 * time.Hour)
+			s.relay.step(s.Context())
+			s.clock.Advance(-365 * 24 * time.Hour)
+			next := s.relay.step(s.Context())
+			require.LessOrEqual(s, next.Sub(s.clock.Now()), 15*time.Minute, "no wait is longer than it may be")
+			s.online()
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			s.once("create", amstest.DropBefore()) // a quarantine must not end by a jump
+			other := s.register("two")
+			s.relay.step(s.Context())
+			s.clock.Advance(time.Minute)
+			s.relay.step(s.Context())
+			s.clock.Advance(365 * 24 * time.Hour)
+			s.relay.step(s.Context())
+			require.Empty(s, s.ams.RowsOf(other))
+			s.settle(soon)
+			s.requireRow(other, "Reserved", nil)
+		}},
+		{28, "disk full at the receipt", func(s *site) {
+			s.once("create", func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
+				serve(w)
+				s.fill(&store.WriteError{Path: "landfall.db", Err: errors.New("no space left on device")})
+			})
+			id := s.register("one")
+			s.relay.step(s.Context())
+			require.Contains(s, s.line(id).Reason, "may have made its subscription")
+			s.desire(id, func(d *outbox.Desired) { d.DisplayName = "two" }) // cluster actions go on
+			s.fill(nil)
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+			s.requireSent(id)
+			require.Len(s, s.calls("create"), 1)
+		}},
+	})
+}
+
+// fill has the store answer an error instead of keeping what AMS answered; nil ends that.
+func (s *site) fill(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = err
+}
+
+func (s *site) scan() error {
+	_, err := s.relay.scan()
+	return err
+}
+
+func TestFaultsOfCredentials(t *testing.T) {
+	them := amstest.Account{ID: "2GOuThem", Username: "them", Organization: "2GOuTheirs", OrganizationName: "Theirs"}
+	runFaults(t, []faultCase{
+		{14, "access token expired", func(s *site) {
+			id := s.reserved("one")
+			s.ams.ExpireAccess()
+			s.rename(id, "two")
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+			require.Len(s, s.ams.Requests("token"), 1)
+			require.Equal(s, Online, s.state())
+		}},
+		{15, "refresh token revoked", func(s *site) {
+			id := s.reserved("one")
+			s.ams.Revoke()
+			s.rename(id, "two")
+			s.settle(soon)
+			require.Equal(s, PausedCredentials, s.state())
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "one"})
+			require.Zero(s, s.line(id).Attempts, "it is not the cluster's fault")
+			before := len(s.ams.Requests())
+			s.clock.Advance(time.Hour)
+			s.settle(soon)
+			require.Len(s, s.ams.Requests(), before, "nothing is tried without new credentials")
+			s.secret.secret.OfflineToken = s.ams.AddAccount(ours)
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+			s.requireSent(id)
+		}},
+		{16, "token of another organization", func(s *site) {
+			id := s.reserved("one")
+			mine := s.secret.secret
+			s.secret.secret.OfflineToken = s.ams.AddAccount(them)
+			s.restart()
+			s.rename(id, "two")
+			s.settle(soon)
+			require.Equal(s, PausedIdentity, s.state())
+			require.Empty(s, s.calls())
+			status, err := s.relay.Status(s.Context(), "")
+			require.NoError(s, err)
+			require.Contains(s, status.Problem, "Theirs")
+			require.Contains(s, status.Problem, "Ours")
+			s.secret.secret = mine
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+		}},
+		{17, "403 on one cluster of many", func(s *site) {
+			s.offline()
+			var ids []string
+			for i := range 6 {
+				ids = append(ids, s.register(fmt.Sprintf("c%d", i)))
+			}
+			s.online()
+			s.ams.Break(amstest.Fault{Op: "create", Cluster: ids[2], Do: amstest.Status(403, 11, "This account may not")})
+			s.settle(soon)
+			for i, id := range ids {
+				if i == 2 {
+					s.requireStopped(id, outbox.Blocked, "This account may not")
+					require.Equal(s, "ACCT-MGMT-11", s.line(id).Code)
+					require.Equal(s, "operation-of-the-fault", s.line(id).OperationID)
+					continue
+				}
+				s.requireSent(id)
+			}
+			s.ams.Heal()
+			require.NoError(s, s.relay.Retry(s.Context(), ids[2], "Ann"))
+			s.settle(soon)
+			s.requireSent(ids[2])
+			require.True(s, s.told("Ann said so"))
+		}},
+		{30, "two appliances with the same clusters", func(s *site) {
+			id := s.reserved("one")
+			s.option = func(o *Options) { o.Machine = "there" }
+			s.restart() // the same data on another machine
+			s.rename(id, "two")
+			s.settle(soon)
+			require.Equal(s, PausedPerson, s.state())
+			require.Empty(s, s.calls())
+			require.NoError(s, s.relay.Accept(s.Context()))
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+			s.requireSent(id)
+		}},
+		{50, "killed between the new refresh token and its write", func(s *site) {
+			s.ams.Rotate = true
+			s.secret.broken = errors.New("killed")
+			id := s.register("one")
+			s.settle(time.Second)
+			s.secret.broken = nil
+			s.restart()
+			s.settle(soon)
+			require.Equal(s, PausedCredentials, s.state())
+			status, err := s.relay.Status(s.Context(), "")
+			require.NoError(s, err)
+			require.Contains(s, status.Problem, "invalid_grant")
+			require.Equal(s, LineWaiting, s.line(id).State)
+		}},
+		{56, "switched off, later on", func(s *site) {
+			ids := []string{s.register("one"), s.register("two")}
+			s.install(ids[0], external, "one.example.com")
+			gone := s.register("three")
+			s.delete(gone)
+			s.restart() // nothing has run so far
+			require.Empty(s, s.ams.Requests())
+			require.NotEmpty(s, s.line(ids[0]).SubscriptionID)
+			s.settle(soon)
+			s.requireRow(ids[0], "Active", map[string]any{"external_cluster_id": external})
+			s.requireRow(ids[1], "Reserved", nil)
+			require.Empty(s, s.ams.RowsOf(gone))
+		}},
+	})
+}
+
+func TestFaultsOfAnswers(t *testing.T) {
+	them := amstest.Account{ID: "2GOuThem", Username: "them", Organization: "2GOuTheirs", OrganizationName: "Theirs"}
+	runFaults(t, []faultCase{
+		{18, "row deleted by hand, then renamed", func(s *site) {
+			id := s.reserved("one")
+			was := s.remembered(id).SubscriptionID
+			s.ams.Remove(was)
+			s.rename(id, "two")
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+			now := s.remembered(id)
+			require.NotEqual(s, was, now.SubscriptionID)
+			require.Equal(s, []string{was}, now.Former)
+		}},
+		{19, "409 on POST", func(s *site) {
+			id := uuid.NewString()
+			s.ams.AddAccount(them)
+			s.ams.Make("them", id, "theirs")
+			s.rename(id, "one")
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "theirs"})
+			s.requireStopped(id, outbox.Blocked, "belongs to another account")
+		}},
+		{20, "429 with and without Retry-After, and a quota", func(s *site) {
+			s.once("create", amstest.Status(429, 1, "too fast", "Retry-After", "600"))
+			id := s.register("one")
+			from := s.clock.Now()
+			s.relay.step(s.Context())
+			other := s.register("two")
+			s.relay.step(s.Context())
+			require.Empty(s, s.ams.RowsOf(other), "all wait when AMS asks for silence")
+			s.settle(soon)
+			s.requireSent(id)
+			s.requireSent(other)
+			require.GreaterOrEqual(s, s.ams.Requests("create")[1].At.Sub(from), 10*time.Minute)
+
+			s.ams.Break(amstest.Fault{Op: "update", Times: 2, Do: amstest.Status(429, 1, "too fast", "Retry-After", s.clock.Now().Add(30*time.Minute).UTC().Format(http.TimeFormat))})
+			s.rename(id, "three")
+			s.settle(soon)
+			s.requireSent(id)
+
+			s.ams.Break(amstest.Fault{Op: "create", Do: amstest.Status(429, 1, "limits of the subscription are exceeded")})
+			full := s.register("full")
+			s.settle(soon)
+			s.requireStopped(full, outbox.Blocked, "limit or quota")
+			s.ams.Heal()
+			s.clock.Advance(25 * time.Hour)
+			s.settle(soon)
+			s.requireSent(full)
+		}},
+		{21, "bursts of 500, 502, 503 and empty bodies", func(s *site) {
+			for _, op := range []string{"account", "search", "create", "get", "update"} {
+				s.once(op, amstest.Answer(503, "text/html", "<html>unavailable</html>"))
+				if op == "create" {
+					s.once(op, amstest.CommitThenAnswer(500, "", ""))
+					continue
+				}
+				s.once(op, amstest.Status(500, 9, "general"))
+				s.once(op, amstest.Empty(502))
+			}
+			id := s.register("one")
+			s.install(id, external, "one.example.com")
+			s.settle(24 * time.Hour)
+			s.requireRow(id, "Active", map[string]any{"external_cluster_id": external})
+			s.requireSent(id)
+		}},
+		{38, "403 on the DELETE", func(s *site) {
+			id := s.reserved("one")
+			s.ams.Break(amstest.Fault{Op: "delete", Do: amstest.Status(403, 11, "not yours to delete")})
+			s.delete(id)
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			s.requireStopped(id, outbox.Blocked, "not yours to delete")
+		}},
+		{47, "POST answered with an id only, without a subscription, or not allowed", func(s *site) {
+			id := s.reserved("one") // the stand-in answers a reference
+			require.NotEmpty(s, s.remembered(id).Remote, "a GET completes it")
+
+			s.once("create", amstest.CommitThenAnswer(200, "application/json", `{"allowed": true}`))
+			bare := s.register("two")
+			s.settle(soon)
+			s.requireRow(bare, "Reserved", nil)
+			s.requireSent(bare)
+			require.Len(s, s.calls("create"), 1)
+
+			s.ams.Allowed = func(string) bool { return false }
+			refused := s.register("three")
+			s.settle(soon)
+			s.requireStopped(refused, outbox.Blocked, "resource_name")
+			require.Empty(s, s.ams.RowsOf(refused))
+		}},
+		{48, "the search lags minutes behind the create", func(s *site) {
+			s.ams.SearchLag, s.ams.RepeatMakesAnother = 10*time.Minute, true
+			s.once("create", amstest.CommitThenDrop())
+			id := s.register("one")
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			s.requireSent(id)
+		}},
+		{49, "two rows for one cluster", func(s *site) {
+			s.ams.SearchLag, s.ams.RepeatMakesAnother = 20*time.Minute, true // longer than the quarantine
+			s.once("create", amstest.CommitThenDrop())
+			s.once("create", amstest.CommitThenDrop())
+			id := s.register("one")
+			s.settle(12 * time.Hour)
+			s.requireRow(id, "Reserved", nil)
+			s.requireSent(id)
+
+			s.ams.SearchLag = 0
+			twice := uuid.NewString()
+			colleague := amstest.Account{ID: "2GOuColleague", Username: "colleague", Organization: ours.Organization}
+			s.ams.AddAccount(colleague)
+			s.ams.Make("colleague", twice, "a")
+			s.ams.Make("colleague", twice, "b")
+			s.rename(twice, "two")
+			s.settle(soon)
+			s.requireStopped(twice, outbox.Attention, "2 subscriptions of this cluster that were not made here")
+			require.Len(s, s.ams.RowsOf(twice), 2)
+		}},
+		{51, "the cluster changes during the call", func(s *site) {
+			id := s.reserved("one")
+			s.once("update", func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
+				s.rename(id, "three")
+				serve(w)
+			})
+			s.rename(id, "two")
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "three"})
+			s.requireSent(id)
+		}},
+		{52, "AMS does not take Disconnected", func(s *site) {
+			s.option = func(o *Options) { o.FinalStatus = statusDisconnected }
+			s.restart()
+			s.ams.RefuseDisconnected = true
+			id := s.register("one")
+			s.install(id, external, "one.example.com")
+			s.settle(soon)
+			s.requireRow(id, "Active", nil)
+			s.requireSent(id)
+			require.Contains(s, s.line(id).Note, "did not take the status Disconnected")
+			s.ams.RefuseDisconnected = false
+			other := s.register("two")
+			s.install(other, external2, "two.example.com")
+			s.settle(soon)
+			s.requireRow(other, "Disconnected", nil)
+		}},
+	})
+}
+
+func TestFaultsOfWhatAMSShows(t *testing.T) {
+	runFaults(t, []faultCase{
+		{29, "restored from an older backup", func(s *site) {
+			id, vanished, doubled := s.reserved("one"), s.reserved("vanished"), s.reserved("doubled")
+			backup := map[string]outbox.Desired{}
+			replies := map[string]outbox.Remembered{}
+			for _, cluster := range []string{id, vanished, doubled} {
+				d, r, err := (&storeBook{s.db, s}).Entry(s.Context(), cluster)
+				require.NoError(s, err)
+				backup[cluster], replies[cluster] = d, r
+			}
+			pending := backup[doubled] // was about to be told when the backup was made
+			pending.Generation, pending.DisplayName = pending.Generation+1, "older"
+			backup[doubled] = pending
+			s.rename(id, "two")
+			s.rename(doubled, "newer")
+			s.settle(soon)
+			s.ams.Remove(replies[vanished].SubscriptionID)
+			require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error {
+				for cluster := range backup {
+					d, r := backup[cluster], replies[cluster]
+					if err := errors.Join(outbox.Rows.Put(tx, cluster, &d), outbox.Replies.Put(tx, cluster, &r)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			s.reset()
+			s.restart()
+			require.NoError(s, s.relay.Reverify(s.Context()))
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+			s.requireRow(doubled, "Reserved", map[string]any{"display_name": "newer"})
+			require.Empty(s, s.ams.RowsOf(vanished), "nothing is made again unasked")
+			s.requireSent(id)
+			s.requireStopped(vanished, outbox.Attention, "gone from AMS")
+			s.requireStopped(doubled, outbox.Attention, `"newer"`)
+			require.Empty(s, s.calls("update", "create", "delete"))
+			require.NoError(s, s.relay.CreateAgain(s.Context(), vanished, "Ann"))
+			s.settle(soon)
+			s.requireRow(vanished, "Reserved", nil)
+		}},
+		{35, "metrics arrive first", func(s *site) {
+			s.offline()
+			id := s.register("one")
+			s.install(id, external, "one.example.com")
+			s.settle(time.Minute)
+			s.ams.Report(external, ours.Username)
+			s.online()
+			s.settle(soon)
+			rows := s.ams.Rows()
+			require.Len(s, rows, 1, "no second row")
+			require.Equal(s, "one", rows[0]["display_name"])
+			require.Equal(s, "https://console-openshift-console.apps.one.example.com", rows[0]["console_url"])
+			require.Equal(s, "Active", rows[0]["status"])
+			s.requireSent(id)
+			require.True(s, s.told("metrics reached AMS first"))
+
+			late := s.reserved("late") // metrics come between its registration and its own id
+			s.ams.Report(external2, ours.Username)
+			s.install(late, external2, "late.example.com")
+			s.settle(soon)
+			s.requireRow(late, "Active", map[string]any{"external_cluster_id": external2})
+			require.Contains(s, s.line(late).Note, "made a subscription of their own")
+		}},
+		{37, "installed and deleted offline", func(s *site) {
+			s.offline()
+			id := s.register("one")
+			s.install(id, external, "one.example.com")
+			s.delete(id)
+			s.settle(soon)
+			require.Equal(s, LineWaiting, s.line(id).State, "the record outlives the cluster")
+			s.online()
+			s.settle(soon)
+			s.requireRow(id, "Active", map[string]any{
+				"display_name": "one", "external_cluster_id": external, "console_url": "https://console-openshift-console.apps.one.example.com",
+			})
+			require.Equal(s, LineLeft, s.line(id).State)
+		}},
+		{39, "deleted here before the answer to its creation", func(s *site) {
+			s.once("create", amstest.CommitThenDrop())
+			made := s.register("one")
+			s.relay.step(s.Context())
+			s.delete(made)
+			s.settle(soon)
+			s.requireGone(made)
+			require.Equal(s, "deleted", s.remembered(made).Closed)
+			require.Len(s, s.calls("delete"), 1)
+
+			s.once("create", amstest.DropBefore())
+			unmade := s.register("two")
+			s.relay.step(s.Context())
+			s.delete(unmade)
+			from := s.clock.Now()
+			s.settle(soon)
+			require.Empty(s, s.ams.RowsOf(unmade))
+			require.Equal(s, "never", s.remembered(unmade).Closed)
+			require.GreaterOrEqual(s, s.clock.Now().Sub(from), 15*time.Minute)
+		}},
+		{40, "AMS turns it Stale, then Archived", func(s *site) {
+			s.ams.Ageing = true
+			id := s.active("one")
+			s.clock.Advance(26 * time.Hour)
+			s.settle(soon)
+			require.Equal(s, "Stale", s.line(id).RemoteStatus)
+			s.clock.Advance(31 * 24 * time.Hour)
+			s.settle(soon)
+			require.Equal(s, "Archived", s.line(id).RemoteStatus)
+			s.rename(id, "two")
+			s.settle(soon)
+			s.requireRow(id, "Archived", map[string]any{"display_name": "one"})
+			s.requireSent(id)
+			require.Contains(s, s.line(id).Note, "archived in AMS")
+			require.Empty(s, s.calls("update"))
+		}},
+		{41, "the row of an installed cluster vanishes", func(s *site) {
+			id := s.active("one")
+			s.ams.Remove(s.remembered(id).SubscriptionID)
+			s.rename(id, "two")
+			s.settle(soon)
+			require.Empty(s, s.ams.RowsOf(id), "never made again silently")
+			s.requireStopped(id, outbox.Attention, "gone from AMS")
+			require.NoError(s, s.relay.Leave(s.Context(), id, "Ann"))
+			s.settle(soon)
+			require.Empty(s, s.ams.RowsOf(id))
+			s.requireSent(id)
+		}},
+		{42, "activated in OCM by hand, then deleted here", func(s *site) {
+			id := s.reserved("one")
+			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"status": "Active"})
+			s.delete(id)
+			s.settle(soon)
+			s.requireRow(id, "Active", nil)
+			require.Equal(s, "left", s.remembered(id).Closed)
+			require.Empty(s, s.calls("delete"))
+		}},
+		{45, "renamed in OCM by a person", func(s *site) {
+			id := s.active("one")
+			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"display_name": "theirs"})
+			s.desire(id, func(d *outbox.Desired) { d.ConsoleURL = "https://console-openshift-console.apps.other.example.com" })
+			s.settle(soon)
+			s.requireRow(id, "Active", map[string]any{"display_name": "theirs", "console_url": "https://console-openshift-console.apps.other.example.com"})
+			require.Contains(s, s.line(id).Note, `"theirs"`)
+			s.requireSent(id)
+		}},
+		{46, "renamed here and in OCM, told by the relay", func(s *site) {
+			id := s.reserved("one")
+			s.offline()
+			s.rename(id, "ours")
+			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"display_name": "theirs"})
+			s.online()
+			s.settle(soon)
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "ours"})
+			s.requireSent(id)
+		}},
+		{53, "the garbage collector deregisters a hundred offline", func(s *site) {
+			var waiting, installed []string
+			for i := range 100 {
+				id := s.register(fmt.Sprintf("c%d", i))
+				if i%10 == 0 {
+					s.install(id, uuid.NewString(), fmt.Sprintf("c%d.example.com", i))
+					installed = append(installed, id)
+					continue
+				}
+				waiting = append(waiting, id)
+			}
+			s.settle(soon)
+			s.offline()
+			for _, id := range slices.Concat(waiting, installed) {
+				s.delete(id)
+			}
+			s.settle(time.Minute)
+			s.online()
+			s.settle(soon)
+			require.Len(s, s.ams.Rows(), len(installed))
+			for _, id := range installed {
+				s.requireRow(id, "Active", nil)
+			}
+			require.Empty(s, s.ams.WrongDeletes())
+		}},
+		{54, "a cluster that AMS is to hear nothing of", func(s *site) {
+			s.relay.enqueue(uuid.NewString(), s.clock.Now(), false) // no row: see TestClustersOfOthersAreNotTold in package engine
+			s.settle(soon)
+			require.Empty(s, s.calls())
+			require.True(s, s.idle())
+		}},
+		{55, "reset and installed under another domain", func(s *site) {
+			id := s.active("one")
+			s.prepare(id, external2)
+			s.desire(id, func(d *outbox.Desired) { d.ConsoleURL = "https://console-openshift-console.apps.one.other.example.com" })
+			s.settle(soon)
+			s.requireRow(id, "Active", map[string]any{
+				"external_cluster_id": external2, "console_url": "https://console-openshift-console.apps.one.other.example.com",
+			})
+		}},
+	})
+}

@@ -1,0 +1,168 @@
+package ams
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/amstest"
+)
+
+// served puts the stand-in behind a TCP listener and returns what a site must be told of it.
+func (s *site) served(start func(http.Handler) *httptest.Server) *httptest.Server {
+	server := start(s.ams)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are refused
+	s.Cleanup(server.Close)
+	return server
+}
+
+// over makes the site's relay anew over a transport and the URLs of a server.
+func (s *site) over(base string, transport http.RoundTripper, limits Limits) {
+	s.restart()
+	options := s.relay.options
+	options.URL = base
+	options.Client = NewClient(ClientOptions{
+		URL: base, TokenURL: base + amstest.TokenPath, Transport: transport, Credentials: s.secret, UserAgent: "landfall/test",
+		Clock: s.clock, Logger: options.Logger, Limits: limits,
+	})
+	s.relay = New(options)
+	require.NoError(s, s.scan())
+}
+
+// byHost leads requests to the handlers of hosts, in memory.
+type byHost map[string]http.Handler
+
+func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	handler, ok := h[r.URL.Host]
+	if !ok {
+		return nil, &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), IsNotFound: true}
+	}
+	return amstest.Transport{Handler: handler}.RoundTrip(r)
+}
+
+func TestFaultsOfOthersOnTheLine(t *testing.T) {
+	runFaults(t, []faultCase{
+		{22, "captive portal", func(s *site) {
+			stolen := 0
+			s.wire = byHost{"ams.test": s.ams, "sso.test": s.ams, "portal.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				stolen++
+				amstest.Answer(200, "application/json", `{"id": "1", "kind": "Subscription", "username": "you", "items": []}`)(w, nil, nil)
+			})}
+			s.restart()
+			id := s.reserved("one")
+			for i, portal := range []func(http.ResponseWriter, *http.Request, func(http.ResponseWriter)){
+				amstest.HTML(), amstest.Redirect(302, "https://portal.test/login"), amstest.Redirect(307, "https://portal.test/login"),
+				amstest.Answer(200, "application/json", `{"status": "welcome"}`), amstest.Answer(200, "application/json", `[]`),
+				amstest.Answer(511, "text/html", "<html>"), amstest.Answer(403, "text/html", "<html>forbidden by the proxy"),
+			} {
+				s.ams.Break(amstest.Fault{Do: portal})
+				name := fmt.Sprintf("name%d", i)
+				s.rename(id, name)
+				s.settle(10 * time.Minute)
+				require.Equal(s, Offline, s.state(), name)
+				require.Equal(s, LineWaiting, s.line(id).State)
+				status, err := s.relay.Status(s.Context(), "")
+				require.NoError(s, err)
+				require.Contains(s, status.Problem, "captive portal")
+				s.ams.Heal()
+				s.settle(soon)
+				s.requireRow(id, "Reserved", map[string]any{"display_name": name})
+			}
+			s.ams.Break(amstest.Fault{Op: "delete", Times: 1, Do: amstest.HTML()})
+			s.delete(id)
+			s.settle(soon)
+			s.requireGone(id)
+			require.Zero(s, stolen, "no other host saw a request")
+		}},
+		{23, "unknown CA, and a proxy that wants a password", func(s *site) {
+			server := s.served(httptest.NewTLSServer)
+			transport, err := NewTransport("", nil, Limits{})
+			require.NoError(s, err)
+			id := s.register("one")
+			s.over(server.URL, transport, Limits{})
+			s.settle(time.Minute)
+			status, err := s.relay.Status(s.Context(), "")
+			require.NoError(s, err)
+			require.Equal(s, Offline, status.State)
+			require.Contains(s, status.Problem, "ams.ca_bundle")
+
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
+			s.Cleanup(proxy.Close)
+			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+			transport, err = NewTransport(proxy.URL, ca, Limits{})
+			require.NoError(s, err)
+			s.over(server.URL, transport, Limits{})
+			s.settle(time.Minute)
+			status, err = s.relay.Status(s.Context(), "")
+			require.NoError(s, err)
+			require.Contains(s, status.Problem, "ams.proxy")
+
+			transport, err = NewTransport("", ca, Limits{})
+			require.NoError(s, err)
+			s.over(server.URL, transport, Limits{})
+			s.settle(soon)
+			s.requireRow(id, "Reserved", nil)
+			s.requireSent(id)
+			for _, r := range s.ams.Requests("create") {
+				require.Equal(s, "landfall/test", r.Header.Get("User-Agent"))
+				require.NotEmpty(s, r.Header.Get("X-Operation-Id"))
+			}
+			transport.CloseIdleConnections()
+		}},
+		{26, "one byte a second", func(s *site) {
+			server := s.served(httptest.NewServer)
+			transport, err := NewTransport("", nil, Limits{})
+			require.NoError(s, err)
+			slow, quick := s.register("slow"), s.register("quick")
+			s.ams.Break(amstest.Fault{Op: "search", Cluster: slow, Do: amstest.Drip(10 * time.Millisecond)})
+			s.over(server.URL, transport, Limits{Call: 200 * time.Millisecond})
+			start := time.Now()
+			s.relay.step(s.Context())
+			require.Less(s, time.Since(start), 5*time.Second)
+			s.requireSent(quick)
+			require.Contains(s, s.line(slow).Reason, "in time")
+			s.ams.Heal()
+			s.settle(soon)
+			s.requireSent(slow)
+			transport.CloseIdleConnections()
+		}},
+	})
+}
+
+// dnsGone is fault 24.
+func (s *site) dnsGone() {
+	s.wire = byHost{}
+	s.restart()
+	id := s.register("one")
+	s.settle(time.Minute)
+	status, err := s.relay.Status(s.Context(), "")
+	require.NoError(s, err)
+	require.Equal(s, Offline, status.State)
+	require.Contains(s, status.Problem, "sso.test is not known")
+
+	server := s.served(httptest.NewTLSServer) // somebody else at that address: a certificate of another name
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	transport, err := NewTransport("", ca, Limits{})
+	require.NoError(s, err)
+	s.over(strings.Replace(server.URL, "127.0.0.1", "localhost", 1), transport, Limits{})
+	s.settle(time.Minute)
+	status, err = s.relay.Status(s.Context(), "")
+	require.NoError(s, err)
+	require.Equal(s, Offline, status.State)
+	require.Contains(s, status.Problem, "certificate")
+	require.Empty(s, s.ams.Requests(), "nothing was said to it")
+
+	s.wire = amstest.Transport{Handler: s.ams}
+	s.restart()
+	s.settle(soon)
+	s.requireSent(id)
+}
