@@ -35,9 +35,11 @@ test: test-go test-walks test-boot test-mirror test-ui test-e2e
 test-go: assets/ui/index.html
 	CGO_ENABLED=1 go test -race ./...
 
-# Ten thousand random walks over the state machines, and which transitions they took.
+# Ten thousand random walks over the state machines, and which transitions they took; thousands of histories told to AMS
+# over a line where everything goes wrong.
 test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
+	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestWhateverGoesWrong' -walks 2500
 
 test-boot:
 	.ci/install-emulator

@@ -168,7 +168,7 @@ func (c *Client) check(op string, got *answer) error {
 		} `json:"details"`
 		ExcessResources []json.RawMessage `json:"excess_resources"`
 	}
-	if got.object != nil && json.Unmarshal(got.body, &shape) == nil {
+	if got.object && json.Unmarshal(got.body, &shape) == nil {
 		failure.Code, failure.OperationID = shape.Code, shape.OperationID
 		failure.Quota = len(shape.ExcessResources) > 0 || len(shape.Details) > 0 && shape.Details[0].Kind == "ExcessResources"
 	}
@@ -187,7 +187,7 @@ func classOf(got *answer) Class {
 		return Failing
 	case got.status == http.StatusTooManyRequests:
 		return Throttled
-	case got.object == nil && len(got.body) > 0:
+	case !got.object && len(got.body) > 0:
 		return Intercepted // AMS's own refusals are JSON, or empty
 	}
 	switch got.status {
@@ -291,7 +291,7 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 			Name string `json:"name"`
 		} `json:"organization"`
 	}
-	if got.object == nil || json.Unmarshal(got.body, &wire) != nil || wire.Username == "" {
+	if !got.object || json.Unmarshal(got.body, &wire) != nil || wire.Username == "" {
 		return Account{}, intercepted("account", got)
 	}
 	if wire.OrganizationID == "" {
@@ -310,7 +310,7 @@ func (c *Client) Get(ctx context.Context, id string) (*Row, error) {
 		return nil, err
 	}
 	row, ok := readRow(got.body)
-	if got.object == nil || !ok || row.ID != id {
+	if !got.object || !ok || row.ID != id {
 		return nil, intercepted("get", got)
 	}
 	if row.Status == statusDeprovisioned {
@@ -335,7 +335,7 @@ func (c *Client) Search(ctx context.Context, clusterID, externalID string) ([]Ro
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}
-	if got.object == nil || json.Unmarshal(got.body, &list) != nil || list.Kind != "SubscriptionList" {
+	if !got.object || json.Unmarshal(got.body, &list) != nil || list.Kind != "SubscriptionList" {
 		return nil, intercepted("search", got)
 	}
 	rows := []Row{}
@@ -365,7 +365,7 @@ func (c *Client) Create(ctx context.Context, account, clusterID, displayName str
 		ExcessResources []json.RawMessage `json:"excess_resources"`
 		Subscription    json.RawMessage   `json:"subscription"`
 	}
-	if got.object == nil || json.Unmarshal(got.body, &wire) != nil {
+	if !got.object || json.Unmarshal(got.body, &wire) != nil {
 		return nil, intercepted("create", got)
 	}
 	if wire.Allowed != nil && !*wire.Allowed {
@@ -402,7 +402,7 @@ func (c *Client) Update(ctx context.Context, id string, fields outbox.Fields, st
 		return nil, err
 	}
 	row, ok := readRow(got.body)
-	if got.object == nil || !ok || row.ID != id {
+	if !got.object || !ok || row.ID != id {
 		return nil, intercepted("update", got)
 	}
 	return &row, nil
@@ -417,7 +417,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if got.object == nil && len(got.body) > 0 {
+	if !got.object && len(got.body) > 0 {
 		return intercepted("delete", got)
 	}
 	return nil

@@ -34,9 +34,17 @@ func (r *Relay) Connect(span time.Duration) {
 // Retry has a cluster told again whatever stopped it.
 func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
 	return r.order(ctx, clusterID, by, "is to be told to AMS again.", "retry", func(_ *outbox.Desired, remembered *outbox.Remembered) error {
-		remembered.Stop, remembered.Generation, remembered.Reverify = nil, 0, false
+		again(remembered)
 		return nil
 	})
+}
+
+// again forgets what stopped a cluster, and lets its subscription be asked for once more.
+func again(remembered *outbox.Remembered) {
+	remembered.Stop, remembered.Generation, remembered.Reverify = nil, 0, false
+	if mark := remembered.Mark; mark != nil {
+		mark.Tries = min(mark.Tries, maxCreates-1)
+	}
 }
 
 // CreateAgain has a subscription made anew for a cluster whose own is gone from AMS.

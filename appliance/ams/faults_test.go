@@ -206,7 +206,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.online()
 			s.settle(soon)
 			s.requireGone(id)
-			require.Equal(s, []string{"get", "delete"}, s.calls())
+			require.Equal(s, []string{"get", "delete", "get"}, s.calls(), "no PATCH, one DELETE, and a look whether it was done")
 			require.Equal(s, LineLeft, s.line(id).State)
 		}},
 		{12, "failed and installed again offline", func(s *site) {

@@ -384,7 +384,8 @@ func updated(action Action) string {
 	return text[:len(text)-1] + "."
 }
 
-// delete removes what a fresh look says is reserved.
+// delete removes what a fresh look says is reserved. An answer to a DELETE may be empty, so anybody could have given it:
+// the next look tells whether it was done.
 func (v *visit) delete(ctx context.Context, action Action) error {
 	row := action.Row
 	if v.observed.How != ByID {
@@ -400,9 +401,6 @@ func (v *visit) delete(ctx context.Context, action Action) error {
 	v.observed = Observed{}
 	if err := v.api.Delete(ctx, row.ID); err != nil {
 		return err
-	}
-	if v.r.SubscriptionID == row.ID && v.r.Mark == nil {
-		v.observed = Observed{How: ByID}
 	}
 	line := &Line{Op: "delete", Outcome: "done", Subscription: row.ID, Text: action.Note}
 	return v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {

@@ -84,7 +84,7 @@ func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 		RefreshToken string  `json:"refresh_token"`
 		ExpiresIn    float64 `json:"expires_in"`
 	}
-	if got.object == nil || json.Unmarshal(got.body, &wire) != nil || wire.AccessToken == "" {
+	if !got.object || json.Unmarshal(got.body, &wire) != nil || wire.AccessToken == "" {
 		return "", intercepted("token", got)
 	}
 	if secret.OfflineToken != "" && wire.RefreshToken != "" && wire.RefreshToken != secret.OfflineToken {
@@ -118,7 +118,7 @@ func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 	}
 	failure := &CallError{Op: "token", HTTP: got.status, Class: classOf(got), RetryAfter: retryAfter(got.header.Get("Retry-After"), t.clock.Now())}
 	failure.Text = describe(got.status, failure, "")
-	if got.object != nil && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing && failure.Class != Throttled {
+	if got.object && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing && failure.Class != Throttled {
 		failure.Class = Unauthorized
 		failure.Text = "The credentials for AMS are not taken (" + refusal.Error + "); give new ones with landfall ams login."
 	}

@@ -141,7 +141,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	object map[string]json.RawMessage // nil: the body is no JSON object
+	object bool // the body is a JSON object
 }
 
 func (x *exchange) send(ctx context.Context, op, method, address string, header http.Header, body []byte) (*answer, error) {
@@ -169,9 +169,7 @@ func (x *exchange) send(ctx context.Context, op, method, address string, header 
 	}
 	got := &answer{status: response.StatusCode, header: response.Header, body: text}
 	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err == nil && strings.HasSuffix(kind, "json") {
-		if json.Unmarshal(text, &got.object) != nil {
-			got.object = nil
-		}
+		got.object = bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && json.Valid(text)
 	}
 	return got, nil
 }

@@ -4,8 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/outbox"
 )
 
 // What happens to hosts and clusters beside a first installation.
@@ -263,4 +267,39 @@ func TestAClusterIsInstalledWithoutAWorkerThatFails(t *testing.T) {
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
 	require.Contains(t, *b.requireCluster(cluster, clusterInstalled).StatusInfo, "without host")
+}
+
+// AMS keeps what an installation left until another takes its place, and a name that changes later does not move the console.
+func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.installed()
+	was := *b.subscriptionOf(cluster)
+	require.Equal(t, outbox.ClusterOf(b.requireCluster(cluster, clusterInstalled).AmsSubscriptionID.String()), cluster)
+	_, err := b.AllowAddHosts(t.Context(), cluster)
+	require.NoError(t, err)
+	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	require.NoError(t, err)
+	now := *b.subscriptionOf(cluster)
+	require.Equal(t, "renamed", now.DisplayName)
+	require.Equal(t, was.ConsoleURL, now.ConsoleURL)
+	require.Equal(t, was.ExternalClusterID, now.ExternalClusterID)
+	require.NotEmpty(t, now.ConsoleURL)
+	require.Equal(t, outbox.Active, now.Phase)
+}
+
+func TestClustersOfOthersAreNotTold(t *testing.T) {
+	b := newBench(t, nil)
+	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
+	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
+		APIVipDnsname: swag.String("api.others.example.com"), Name: swag.String("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.19",
+	})
+	require.NoError(t, err)
+	elsewhere, err := b.RegisterDisconnectedCluster(t.Context(), "elsewhere", "4.19")
+	require.NoError(t, err)
+	_, err = b.UpdateCluster(t.Context(), imported.ID.String(), &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	require.NoError(t, err)
+	require.Empty(t, imported.AmsSubscriptionID)
+	require.NoError(t, b.DeregisterCluster(t.Context(), imported.ID.String()))
+	require.NoError(t, b.DeregisterCluster(t.Context(), elsewhere.ID.String()))
+	require.Empty(t, b.outboxKeys())
 }

@@ -1,0 +1,312 @@
+package ams
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/amstest"
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+var walks = flag.Int("walks", 250, "how many random histories to tell to AMS; make test takes 2500")
+
+// crash is what ends a process in the middle.
+type crash struct{}
+
+// walk is one random history of some clusters, told to AMS over a line where everything goes wrong that may, by a process that
+// dies at any point. It is also a book, which loses nothing that was committed.
+type walk struct {
+	rng     *rand.Rand
+	clock   *clockwork.FakeClock
+	ams     *amstest.Server
+	desired map[string]outbox.Desired
+	replies map[string]outbox.Remembered
+	faulty  bool
+	trace   []string
+	client  *Client
+	secret  *memoryCredentials
+}
+
+func newWalk(seed uint64, faulty bool) *walk {
+	w := &walk{
+		rng: rand.New(rand.NewPCG(seed, 1)), clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)),
+		desired: map[string]outbox.Desired{}, replies: map[string]outbox.Remembered{}, faulty: faulty, secret: &memoryCredentials{},
+	}
+	w.ams = amstest.New(w.clock)
+	w.ams.Tombstones, w.ams.FullAnswers, w.ams.SDKStatuses = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
+	w.ams.RepeatMakesAnother, w.ams.Rotate = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
+	w.ams.SearchLag = time.Duration(w.rng.IntN(14)) * time.Minute
+	w.secret.secret.OfflineToken = w.ams.AddAccount(ours)
+	w.start()
+	return w
+}
+
+// start is a new process over what the old one left.
+func (w *walk) start() {
+	w.client = NewClient(ClientOptions{
+		URL: amsURL, TokenURL: ssoURL, Transport: walkLine{w}, Credentials: w.secret, UserAgent: "landfall/test", Clock: w.clock,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+// walkLine is the line to AMS.
+type walkLine struct{ *walk }
+
+func (l walkLine) RoundTrip(r *http.Request) (*http.Response, error) {
+	token := strings.HasSuffix(r.URL.Path, amstest.TokenPath)
+	if l.faulty && !token && l.rng.IntN(4) == 0 {
+		faults := []func(http.ResponseWriter, *http.Request, func(http.ResponseWriter)){
+			amstest.DropBefore(), amstest.CommitThenDrop(), amstest.CutBody(), amstest.Status(500, 9, "general"), amstest.CommitThenAnswer(502, "", ""),
+			amstest.HTML(), amstest.Answer(200, "application/json", `{"kind": "Other", "id": "1"}`), amstest.CommitThenAnswer(200, "text/html", "<html>"),
+			amstest.Status(429, 1, "too fast", "Retry-After", "30"), amstest.Status(401, 15, "expired"), amstest.Redirect(302, "https://portal.test/"),
+		}
+		chosen := l.rng.IntN(len(faults))
+		l.trace = append(l.trace, fmt.Sprintf("  %s %s: fault %d", r.Method, r.URL.Path, chosen))
+		fault := faults[chosen]
+		return amstest.Transport{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fault(w, r, func(w http.ResponseWriter) { l.ams.ServeHTTP(w, r) })
+		})}.RoundTrip(r)
+	}
+	return amstest.Transport{Handler: l.ams}.RoundTrip(r)
+}
+
+func (w *walk) Entry(_ context.Context, id string) (outbox.Desired, outbox.Remembered, error) {
+	d, ok := w.desired[id]
+	if !ok {
+		return d, outbox.Remembered{}, store.ErrNotFound
+	}
+	return d, copied(w.replies[id]), nil
+}
+
+// copied is what a store gives: what is altered of it is not kept.
+func copied(r outbox.Remembered) outbox.Remembered {
+	if r.Mark != nil {
+		mark := *r.Mark
+		r.Mark = &mark
+	}
+	return r
+}
+
+func (w *walk) Change(_ context.Context, id string, note Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+	w.die("before a commit")
+	d, ok := w.desired[id]
+	if !ok {
+		return store.ErrNotFound
+	}
+	r := copied(w.replies[id])
+	if err := fn(&d, &r); err != nil {
+		return err
+	}
+	w.replies[id] = r
+	w.trace = append(w.trace, fmt.Sprintf("  kept %s %s", id[:4], note.Text))
+	w.die("after a commit")
+	return nil
+}
+
+func (w *walk) die(where string) {
+	if w.faulty && w.rng.IntN(12) == 0 {
+		w.trace = append(w.trace, "  killed "+where)
+		panic(crash{})
+	}
+}
+
+// visit tells AMS of a cluster once, in a process that may die at it.
+func (w *walk) visit(id string) (came result) {
+	defer func() {
+		switch reason := recover(); reason.(type) {
+		case nil:
+		case crash:
+			w.start()
+			came = result{state: waiting}
+		default:
+			panic(reason)
+		}
+	}()
+	t := &teller{
+		api: w.client, book: w, clock: w.clock, account: ours.Username, identity: "here", by: byRelay,
+		site: Site{Organization: ours.Organization, AccountID: ours.ID, FinalStatus: statusActive, Quarantine: 15 * time.Minute},
+	}
+	return t.tell(context.Background(), id, false)
+}
+
+// rest visits a cluster until nothing is left to do, as the relay would, a person pressing "try again" where one is asked.
+func (w *walk) rest(id string) error {
+	for range 400 {
+		came := w.visit(id)
+		if came.state == told && came.until.IsZero() {
+			return nil
+		}
+		if came.state == stopped {
+			w.trace = append(w.trace, "  stopped: "+w.replies[id].Stop.Reason)
+			r := copied(w.replies[id])
+			again(&r)
+			w.replies[id] = r
+		}
+		w.clock.Advance(max(came.until.Sub(w.clock.Now()), 30*time.Second))
+	}
+	return fmt.Errorf("cluster %s does not come to rest: %+v of %+v", id, w.replies[id], w.desired[id])
+}
+
+// event is something that happens to a cluster.
+type event struct {
+	cluster string
+	name    string
+	apply   func(*outbox.Desired) // nil: the cluster is deleted
+}
+
+// history draws what happens to two clusters.
+func history(rng *rand.Rand) []event {
+	var events []event
+	for number := range 2 {
+		id := uuid.Must(uuid.NewRandomFromReader(randomBytes{rng})).String()
+		rename := func(name string) event {
+			return event{id, "named " + name, func(d *outbox.Desired) { d.DisplayName = name }}
+		}
+		own := []event{rename(fmt.Sprintf("c%d", number))}
+		for range rng.IntN(4) {
+			own = append(own, rename(fmt.Sprintf("c%d-%d", number, rng.IntN(100))))
+		}
+		for range rng.IntN(3) { // installations, of which only the last may go well
+			external := uuid.Must(uuid.NewRandomFromReader(randomBytes{rng})).String()
+			own = append(own, event{id, "prepared", func(d *outbox.Desired) { d.ExternalClusterID = external }})
+		}
+		if len(own) > 1 && rng.IntN(2) == 0 {
+			url := fmt.Sprintf("https://console-openshift-console.apps.c%d.example.com", number)
+			external := uuid.Must(uuid.NewRandomFromReader(randomBytes{rng})).String()
+			own = append(own,
+				event{id, "prepared", func(d *outbox.Desired) { d.ExternalClusterID = external }},
+				event{id, "finalizing", func(d *outbox.Desired) { d.ConsoleURL = url }},
+				event{id, "installed", func(d *outbox.Desired) { d.Phase, d.MustExist = outbox.Active, true }})
+		}
+		if rng.IntN(3) == 0 {
+			own = append(own, event{id, "deleted", nil})
+		}
+		events = append(events, own...)
+	}
+	return events
+}
+
+type randomBytes struct{ *rand.Rand }
+
+func (r randomBytes) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(r.IntN(256))
+	}
+	return len(b), nil
+}
+
+func (w *walk) happen(e event) {
+	w.trace = append(w.trace, e.cluster[:4]+" "+e.name)
+	held, ok := w.desired[e.cluster]
+	now := w.clock.Now().UTC()
+	if e.apply == nil {
+		if _, mentioned := w.replies[e.cluster]; !held.MustExist && !mentioned {
+			delete(w.desired, e.cluster)
+			return
+		}
+		wanted := held
+		wanted.DeletedAt = now
+		if !held.MustExist {
+			wanted.Phase = outbox.Absent
+		}
+		w.desired[e.cluster], _ = held.Next(wanted, now)
+		return
+	}
+	if !ok {
+		held = outbox.Desired{Phase: outbox.Reserved, CreatedAt: now}
+	}
+	wanted := held
+	e.apply(&wanted)
+	w.desired[e.cluster], _ = held.Next(wanted, now)
+}
+
+// play lets the history happen. With faults AMS is told now and then and badly; without, always and at once.
+func (w *walk) play(events []event) error {
+	ids := map[string]bool{}
+	for _, e := range events {
+		w.happen(e)
+		ids[e.cluster] = true
+		if !w.faulty {
+			if err := w.rest(e.cluster); err != nil {
+				return err
+			}
+			continue
+		}
+		for range w.rng.IntN(3) {
+			w.visit(e.cluster)
+			w.clock.Advance(time.Duration(w.rng.IntN(20)) * time.Minute)
+		}
+	}
+	w.faulty = false // all heals
+	for id := range ids {
+		if err := w.rest(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sight is what of a subscription must be the same, however it came to be.
+type sight struct{ status, name, external, console any }
+
+// end is how AMS sees the clusters.
+func (w *walk) end() map[string][]sight {
+	found := map[string][]sight{}
+	for _, row := range w.ams.Rows() {
+		if row["status"] != statusDeprovisioned {
+			id := row["cluster_id"].(string)
+			found[id] = append(found[id], sight{row["status"], row["display_name"], row["external_cluster_id"], row["console_url"]})
+		}
+	}
+	return found
+}
+
+// TestWhateverGoesWrongAMSEndsAsIfNothingHad is repeated for one history with LANDFALL_TEST_SEED.
+func TestWhateverGoesWrongAMSEndsAsIfNothingHad(t *testing.T) {
+	first, runs := rand.Uint64(), uint64(*walks)
+	if text := os.Getenv("LANDFALL_TEST_SEED"); text != "" {
+		var err error
+		first, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		runs = 1
+	}
+	creations, crashes := 0, 0
+	for seed := first; seed != first+runs; seed++ {
+		events := history(rand.New(rand.NewPCG(seed, 2)))
+		calm, rough := newWalk(seed, false), newWalk(seed, true)
+		require.NoError(t, calm.play(events), "seed %d", seed)
+		err := rough.play(events)
+		story := fmt.Sprintf("LANDFALL_TEST_SEED=%d\n%s", seed, strings.Join(rough.trace, "\n"))
+		require.NoError(t, err, story)
+		require.Equal(t, calm.end(), rough.end(), story)
+		require.Empty(t, rough.ams.WrongDeletes(), story)
+		for id, rows := range rough.end() {
+			require.Len(t, rows, 1, "cluster %s, %s", id, story)
+		}
+		for id, d := range rough.desired {
+			r := rough.replies[id]
+			require.True(t, r.Done(&d), "cluster %s was not told in full, %s", id, story)
+			require.Equal(t, !d.DeletedAt.IsZero(), r.Closed != "", "cluster %s, %s", id, story)
+		}
+		creations += len(rough.ams.Requests("create"))
+		crashes += strings.Count(story, "killed")
+	}
+	if runs > 1 {
+		require.Greater(t, creations, *walks, "the walks go somewhere")
+		require.Greater(t, crashes, *walks/2, "processes die in them")
+	}
+}
