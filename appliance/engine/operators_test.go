@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/operator"
+)
+
+// finalizingWith leads a single-node cluster with operators to the end of its host's installation.
+func (b *bench) finalizingWith(names ...string) string {
+	b.Helper()
+	cluster, env := b.singleNode()
+	var asked []*models.OperatorCreateParams
+	for _, name := range names {
+		asked = append(asked, &models.OperatorCreateParams{Name: name})
+	}
+	_, err := b.UpdateCluster(b.Context(), cluster, &models.V2ClusterUpdateParams{OlmOperators: asked})
+	require.NoError(b, err)
+	h := b.host(env, 1)
+	b.requireCluster(cluster, clusterReady)
+	b.press(cluster)
+	b.prepareAll()
+	h.report()
+	h.reach(models.HostStageDone)
+	b.requireCluster(cluster, clusterFinalizing)
+	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
+	return cluster
+}
+
+func (b *bench) reportOperator(cluster, name string, status models.OperatorStatus, says string) {
+	b.Helper()
+	require.NoError(b, b.ReportOperator(b.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status, StatusInfo: says}))
+}
+
+func TestAnOperatorThatNeverGetsReadyLeavesTheClusterDegraded(t *testing.T) {
+	b := newBench(t, nil)
+	cluster := b.finalizingWith("metallb", "oadp")
+	b.reportOperator(cluster, "metallb", models.OperatorStatusAvailable, "")
+	b.reportOperator(cluster, "oadp", models.OperatorStatusProgressing, "waiting for its deployment")
+	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOlmOperatorsCsv))
+	b.pass(70*time.Minute - time.Second)
+	require.False(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
+	b.pass(time.Second)
+	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut, "by which the controller gives up")
+
+	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
+	require.NoError(t, err)
+	b.requireCluster(cluster, clusterFinalizing) // an operator has not come to an end
+	b.reportOperator(cluster, "oadp", models.OperatorStatusFailed, "Waiting for operator timed out")
+	got := b.requireCluster(cluster, clusterInstalled)
+	require.Equal(t, "The cluster is installed but degraded. Failed OLM operators: oadp.", *got.StatusInfo)
+	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventDegraded)
+}
+
+// The stage that waits for operators lasts as long as the one of them that needs most.
+func TestAStageWaitsAsLongAsItsOperatorsNeed(t *testing.T) {
+	b := newBench(t, nil)
+	cluster := b.finalizingWith("lso")
+	row, err := b.clusterRow(cluster)
+	require.NoError(t, err)
+	row.API.MonitoredOperators[2].TimeoutSeconds = int64((90 * time.Minute).Seconds())
+	require.Equal(t, 90*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageWaitingForOlmOperatorsCsv, row.API.MonitoredOperators))
+	require.Equal(t, 10*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageApplyingOlmManifests, row.API.MonitoredOperators))
+}
+
+func TestTheMirrorsCatalogsComeWithTheInstallation(t *testing.T) {
+	b := newBench(t, nil)
+	document := []byte("kind: CatalogSource\nmetadata: {name: cs-redhat}\nspec: {image: 'mirror/redhat-operator-index:v4.20'}\n")
+	b.Engine.Catalogs = func() []operator.Source {
+		return append(operator.Sources(document), operator.Source{Name: "old", Image: "mirror/certified-operator-index:v4.11"})
+	}
+	cluster, _ := b.singleNode()
+	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "metallb"}}})
+	require.NoError(t, err)
+	plan, err := b.planInstallation(cluster)
+	require.NoError(t, err)
+	made, err := plan.operatorManifests()
+	require.NoError(t, err)
+	require.Contains(t, string(made.Install["50_openshift-metallb_subscription.yaml"]), "source: cs-redhat")
+	require.Contains(t, string(made.Install["50_openshift-operators_catalogsource_cs-redhat.yaml"]), "image: 'mirror/redhat-operator-index:v4.20'")
+	require.Contains(t, string(made.Install["50_openshift-operators_operatorhub_cluster.yaml"]), "disableAllDefaultSources: true")
+
+	supplies := b.OperatorSuppliesFor("4.20.1")
+	for _, supply := range supplies {
+		if supply.Catalog == "certified-operators" {
+			require.Empty(t, supply.Source, "that catalog is of another version")
+		}
+	}
+
+	// A person's own OperatorHub stays the only one.
+	_, err = b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "hub.yaml", Content: []byte("kind: OperatorHub\nmetadata: {name: cluster}\n")})
+	require.NoError(t, err)
+	plan, err = b.planInstallation(cluster)
+	require.NoError(t, err)
+	made, err = plan.operatorManifests()
+	require.NoError(t, err)
+	require.NotContains(t, made.Install, "50_openshift-operators_operatorhub_cluster.yaml")
+}
+
+func TestACatalogThatOpenShiftBringsItselfStaysOn(t *testing.T) {
+	text, err := operatorHub([]Supply{{Catalog: "redhat-operators", Source: "cs-redhat"}, {Catalog: "certified-operators"}})
+	require.NoError(t, err)
+	require.Contains(t, string(text), "- name: certified-operators\n          disabled: false")
+	require.NotContains(t, string(text), "- name: redhat-operators")
+	text, err = operatorHub([]Supply{{Catalog: "redhat-operators"}})
+	require.NoError(t, err)
+	require.Nil(t, text)
+}
