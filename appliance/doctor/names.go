@@ -48,6 +48,9 @@ func (e *examination) resolver(ctx context.Context, resolver string) []Finding {
 		name     string
 		expected []netip.Addr
 	}{{apiName, e.site.APIAddresses}, {apiIntName, e.site.APIAddresses}, {appsName, e.site.IngressAddresses}} {
+		if record.name == apiIntName && !e.site.NamesNeeded {
+			continue // nobody but the hosts asks for it
+		}
 		finding, err := e.record(ctx, resolver, record.name+"."+domain, record.expected)
 		if err != nil {
 			return []Finding{e.deadResolver(resolver, record.name+"."+domain, err)}
