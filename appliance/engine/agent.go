@@ -128,7 +128,7 @@ func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
 
 // nextSteps computes what a host is to do.
 func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*models.Steps, error) {
-	c := newChange(ctx, e, tx) // for its loading only: it is never settled
+	c := newReading(ctx, e, tx)
 	h, err := c.host(key)
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 // whether the reply says nothing new.
 func (e *Engine) understand(ctx context.Context, key string, reply *models.StepReply) (effect *steps.Effect, unchanged bool, err error) {
 	err = e.DB.View(func(tx *store.Tx) error {
-		c := newChange(ctx, e, tx)
+		c := newReading(ctx, e, tx)
 		h, err := c.host(key)
 		if err != nil {
 			return err
@@ -297,7 +297,6 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 
 // applyEffect writes what a reply changes.
 func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
-	key := hostKey(h)
 	if effect.MediaDisconnected {
 		h.API.MediaStatus = swag.String(models.HostMediaStatusDisconnected)
 		if _, err := c.fireHost(h, onMediaLost, ""); err != nil {
@@ -305,7 +304,7 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		}
 		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityWarning, "Host %s can no longer read its discovery image.", c.hostName(h))
 	}
-	if err := c.applyReports(key, effect); err != nil {
+	if err := c.applyReports(h, effect); err != nil {
 		return err
 	}
 	if effect.Inventory != nil {
@@ -337,7 +336,7 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 
 // applyPreparation notes the outcome of the two checks that a host makes before its installation.
 func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
-	facts, err := c.hostFacts(hostKey(h))
+	facts, err := c.hostFacts(h)
 	if err != nil {
 		return err
 	}
@@ -404,7 +403,7 @@ func (c *change) applyVIPs(h *hostRecord, response models.VerifyVipsResponse) er
 }
 
 // applyReports keeps the reports that a reply brought.
-func (c *change) applyReports(key string, effect *steps.Effect) error {
+func (c *change) applyReports(h *hostRecord, effect *steps.Effect) error {
 	reports := &effect.Reports
 	for _, report := range []struct {
 		name, text string
@@ -444,7 +443,7 @@ func (c *change) applyReports(key string, effect *steps.Effect) error {
 				}
 			}
 		}
-		if err := c.setReport(key, report.name, report.text, parsed); err != nil {
+		if err := c.setReport(h, report.name, report.text, parsed); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // bench is an engine on a clock that stands still until it is moved. Deadlines and preparations are worked through when a
 // test says so, as Run would when they are due.
 type bench struct {
-	*testing.T
+	testing.TB
 	*Engine
 	clock     *clockwork.FakeClock
 	releases  *testReleases
@@ -47,13 +47,13 @@ type bench struct {
 // rowHits counts how often each row of the two tables was taken.
 type rowHits struct{ host, cluster []atomic.Int64 }
 
-func newBench(t *testing.T, hits *rowHits) *bench {
+func newBench(t testing.TB, hits *rowHits) *bench {
 	t.Helper()
 	clock := clockwork.NewFakeClockAt(noon)
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	b := &bench{T: t, clock: clock, authority: testCertificate(t)}
+	b := &bench{TB: t, clock: clock, authority: testCertificate(t)}
 	b.releases = &testReleases{authority: b.authority}
 	b.Engine = b.engineOver(db, hits)
 	return b
@@ -141,7 +141,7 @@ func (r *testReleases) Generate(ctx context.Context, _ *release.Installer, _ rel
 }
 
 // testCertificate makes a certificate authority.
-func testCertificate(t *testing.T) string {
+func testCertificate(t testing.TB) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)

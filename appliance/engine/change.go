@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-openapi/strfmt"
 
+	"landfall/appliance/engine/inventory"
 	"landfall/store"
 )
 
@@ -28,10 +29,13 @@ type change struct {
 	refresh []string // clusters whose states and validations are to be computed anew
 	alone   []string // hosts of no cluster, likewise
 
+	facts   map[string]*inventory.Facts // of hosts, as this change sees and alters them
+	judged  map[string]judged           // hosts whose validations it made
+	reading bool                        // it only looks at what is committed
+
 	events       int
 	touchedHosts []string
 	gone         []string // hosts that were deleted
-	reported     []string // hosts whose reports were replaced
 	deadlineSet  bool
 	preparations bool // which clusters are to be prepared changed
 	lines        []logLine
@@ -49,11 +53,20 @@ func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 		clusters:  make(map[string]*clusterRecord),
 		infraEnvs: make(map[string]*infraEnvRecord),
 		hosts:     make(map[string]*hostRecord),
+		facts:     make(map[string]*inventory.Facts),
+		judged:    make(map[string]judged),
 
 		dirtyClusters:  make(map[string]bool),
 		dirtyInfraEnvs: make(map[string]bool),
 		dirtyHosts:     make(map[string]bool),
 	}
+}
+
+// newReading is a change for its loading only, over what is committed: it is never settled.
+func newReading(ctx context.Context, e *Engine, tx *store.Tx) *change {
+	c := newChange(ctx, e, tx)
+	c.reading = true
+	return c
 }
 
 func (c *change) dateTime() strfmt.DateTime { return strfmt.DateTime(c.now) }

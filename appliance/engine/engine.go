@@ -90,6 +90,7 @@ type Engine struct {
 	presence *presence
 	watch    clockWatch
 	parsed   *parsedFacts
+	judged   judgements
 	events   eventIndex
 	replies  keyedLocks
 	hosts    *life[hostSituation]
@@ -147,10 +148,9 @@ func (e *Engine) Run(ctx context.Context) error {
 // more than once and must have no effects but those on its change.
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	e.noticeJump()
-	var committed, last *change
+	var committed *change
 	err := e.DB.Update(ctx, func(tx *store.Tx) error {
 		c := newChange(ctx, e, tx)
-		last = c
 		tx.Note(c.note)
 		if err := fn(c); err != nil {
 			return err
@@ -162,9 +162,6 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 		return nil
 	})
 	if err != nil {
-		if last != nil {
-			e.parsed.drop(last.reported...)
-		}
 		return err
 	}
 	e.announce(committed)
@@ -176,9 +173,18 @@ func (e *Engine) announce(c *change) {
 	for _, key := range c.touchedHosts {
 		e.presence.forget(key)
 	}
+	for key, facts := range c.facts {
+		if h, ok := c.hosts[key]; ok {
+			e.parsed.put(key, h.Reported, facts)
+		}
+	}
+	for key, found := range c.judged {
+		e.judged.put(key, found)
+	}
 	for _, key := range c.gone {
 		e.presence.remove(key)
 		e.parsed.drop(key)
+		e.judged.drop(key)
 	}
 	if c.deadlineSet {
 		e.wake()

@@ -64,7 +64,8 @@ func loadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 }
 
 // parsedFacts remembers the facts parsed last, so that settling a cluster does not parse the inventories of all its
-// hosts for a change of one. The writer keeps it in step with the rows: an entry is what was written last.
+// hosts for a change of one. An entry holds for the revision at which the host's reports were altered last, as the host's record
+// has it (see hostRecord.Reported), so that no transaction is shown the facts of another one. Only what is committed is remembered.
 type parsedFacts struct {
 	mu    sync.Mutex
 	limit int
@@ -73,41 +74,49 @@ type parsedFacts struct {
 }
 
 type parsedEntry struct {
-	key   string
-	facts *inventory.Facts
+	key      string
+	reported uint64
+	facts    *inventory.Facts
 }
 
 func newParsedFacts(limit int) *parsedFacts {
 	return &parsedFacts{limit: limit, order: list.New(), byKey: make(map[string]*list.Element)}
 }
 
-func (p *parsedFacts) get(key string) (*inventory.Facts, bool) {
+func (p *parsedFacts) get(key string, reported uint64) (*inventory.Facts, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held, ok := p.byKey[key]
-	if !ok {
+	if !ok || held.Value.(*parsedEntry).reported != reported {
 		return nil, false
 	}
 	p.order.MoveToFront(held)
 	return held.Value.(*parsedEntry).facts, true
 }
 
-func (p *parsedFacts) put(key string, facts *inventory.Facts) {
+// put remembers facts unless newer ones of the host are known.
+func (p *parsedFacts) put(key string, reported uint64, facts *inventory.Facts) {
+	if reported == 0 {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if held, ok := p.byKey[key]; ok {
+		if entry := held.Value.(*parsedEntry); entry.reported >= reported {
+			return
+		}
+	}
 	p.remove(key)
-	p.byKey[key] = p.order.PushFront(&parsedEntry{key, facts})
+	p.byKey[key] = p.order.PushFront(&parsedEntry{key, reported, facts})
 	if p.order.Len() > p.limit {
 		p.remove(p.order.Back().Value.(*parsedEntry).key)
 	}
 }
 
-func (p *parsedFacts) drop(keys ...string) {
+func (p *parsedFacts) drop(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, key := range keys {
-		p.remove(key)
-	}
+	p.remove(key)
 }
 
 func (p *parsedFacts) remove(key string) {
@@ -118,64 +127,80 @@ func (p *parsedFacts) remove(key string) {
 }
 
 // hostFacts returns what the host's agent has said, parsed. It must not be altered: see setReport.
-func (c *change) hostFacts(key string) (*inventory.Facts, error) {
-	if held, ok := c.e.parsed.get(key); ok {
+func (c *change) hostFacts(h *hostRecord) (*inventory.Facts, error) {
+	key := hostKey(h)
+	if held, ok := c.facts[key]; ok {
 		return held, nil
 	}
-	reports, err := loadReports(c.tx, key)
-	if err != nil {
-		return nil, err
+	facts, ok := c.e.parsed.get(key, h.Reported)
+	if !ok {
+		reports, err := loadReports(c.tx, key)
+		if err != nil {
+			return nil, err
+		}
+		if facts, err = inventory.Parse(reports); err != nil {
+			return nil, err
+		}
+		if c.reading {
+			c.e.parsed.put(key, h.Reported, facts)
+		}
 	}
-	facts, err := inventory.Parse(reports)
-	if err != nil {
-		return nil, err
-	}
-	c.e.parsed.put(key, facts)
+	c.facts[key] = facts
 	return facts, nil
 }
 
 // setReport replaces one part of what a host's agent has said, and what is known parsed with it.
-func (c *change) setReport(key, name, text string, parsed func(*inventory.Facts)) error {
-	held, err := c.hostFacts(key)
-	if err != nil {
+func (c *change) setReport(h *hostRecord, name, text string, parsed func(*inventory.Facts)) error {
+	if err := c.alterFacts(h, parsed); err != nil {
 		return err
 	}
-	altered := *held
-	parsed(&altered)
-	c.reported = append(c.reported, key)
-	c.e.parsed.put(key, &altered)
 	raw := json.RawMessage(text)
-	return reportRows.Put(c.tx, key+"/"+name, &raw)
+	return reportRows.Put(c.tx, hostKey(h)+"/"+name, &raw)
 }
 
 // clearReport forgets one part of what a host's agent has said.
-func (c *change) clearReport(key, name string, parsed func(*inventory.Facts)) error {
-	held, err := c.hostFacts(key)
+func (c *change) clearReport(h *hostRecord, name string, parsed func(*inventory.Facts)) error {
+	if err := c.alterFacts(h, parsed); err != nil {
+		return err
+	}
+	return reportRows.Delete(c.tx, hostKey(h)+"/"+name)
+}
+
+func (c *change) alterFacts(h *hostRecord, alter func(*inventory.Facts)) error {
+	held, err := c.hostFacts(h)
 	if err != nil {
 		return err
 	}
 	altered := *held
-	parsed(&altered)
-	c.reported = append(c.reported, key)
-	c.e.parsed.put(key, &altered)
-	return reportRows.Delete(c.tx, key+"/"+name)
+	alter(&altered)
+	c.replaceFacts(h, &altered)
+	return nil
+}
+
+func (c *change) replaceFacts(h *hostRecord, facts *inventory.Facts) {
+	h.Reported = c.tx.Revision() + 1
+	c.facts[hostKey(h)] = facts
+	c.saveHost(h)
 }
 
 // clearReports forgets what a host's agent has said.
-func (c *change) clearReports(key string) error {
+func (c *change) clearReports(h *hostRecord) error {
+	c.replaceFacts(h, &inventory.Facts{})
+	return c.removeReports(hostKey(h))
+}
+
+func (c *change) removeReports(key string) error {
 	var rows []string
 	err := reportRows.Keys(c.tx, key+"/", func(row string) error { rows = append(rows, row); return nil })
 	for _, row := range rows {
 		err = errors.Join(err, reportRows.Delete(c.tx, row))
 	}
-	c.reported = append(c.reported, key)
-	c.e.parsed.put(key, &inventory.Facts{})
 	return err
 }
 
 // inventoryHost joins a host and its facts for the rules.
 func (c *change) inventoryHost(h *hostRecord) (*inventory.Host, error) {
-	facts, err := c.hostFacts(hostKey(h))
+	facts, err := c.hostFacts(h)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,6 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 
 // registerAgain follows an agent that starts on a known host.
 func (c *change) registerAgain(h *hostRecord) error {
-	key := hostKey(h)
 	if _, err := c.fireHost(h, onRegister, ""); err != nil {
 		return err
 	}
@@ -131,14 +130,14 @@ func (c *change) registerAgain(h *hostRecord) error {
 		} else {
 			return err
 		}
-		if err := c.clearReports(key); err != nil {
+		if err := c.clearReports(h); err != nil {
 			return err
 		}
 	case known:
 		// It started again while it was prepared: what it pulled was in its memory.
 		h.API.MediaStatus = swag.String(models.HostMediaStatusConnected)
 		h.ImagesOK, h.ImagesError = false, ""
-		if err := c.clearReport(key, partImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
+		if err := c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
 			return err
 		}
 	}
@@ -205,12 +204,14 @@ func (c *change) removeHost(h *hostRecord) error {
 		c.settleCluster(h.API.ClusterID.String())
 	}
 	delete(c.hosts, key)
+	delete(c.facts, key)
+	delete(c.judged, key)
 	delete(c.dirtyHosts, key)
 	c.gone = append(c.gone, key)
 	return errors.Join(
 		hostRows.Delete(c.tx, key),
 		verdictRows.Delete(c.tx, hostSubject(key)),
-		c.clearReports(key),
+		c.removeReports(key),
 		hostPlaces.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
 		lifeDeadlines.Clear(c.tx, hostDeadline(key)),
 		c.hostEvent(h, eventHostDeregistered, models.EventSeverityInfo, "Host %s was deleted.", name),
@@ -399,7 +400,7 @@ func (c *change) clusterOf(h *hostRecord) (*models.Cluster, error) {
 
 // chooseDisk sets the disk that OpenShift is installed to.
 func (c *change) chooseDisk(h *hostRecord, id string) error {
-	facts, err := c.hostFacts(hostKey(h))
+	facts, err := c.hostFacts(h)
 	if err != nil {
 		return err
 	}
@@ -422,7 +423,7 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 	if len(choices) == 0 {
 		return nil
 	}
-	facts, err := c.hostFacts(hostKey(h))
+	facts, err := c.hostFacts(h)
 	if err != nil {
 		return err
 	}

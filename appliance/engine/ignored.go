@@ -118,14 +118,13 @@ func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id
 		if h.API.ClusterID == nil {
 			return conflict("Host %s belongs to no cluster; its validations can't be reset.", c.hostName(h))
 		}
-		key := hostKey(h)
 		switch validation.ID(id) {
 		case validation.SufficientInstallationDiskSpeed:
 			h.DiskOK, h.DiskError = false, ""
-			err = c.clearReport(key, partDisks, func(f *inventory.Facts) { f.Disks = nil })
+			err = c.clearReport(h, partDisks, func(f *inventory.Facts) { f.Disks = nil })
 		case validation.ContainerImagesAvailable:
 			h.ImagesOK, h.ImagesError = false, ""
-			err = c.clearReport(key, partImages, func(f *inventory.Facts) { f.Images = nil })
+			err = c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil })
 		default:
 			return invalid("The validation %q can't be reset; %s and %s can.", id, validation.SufficientInstallationDiskSpeed, validation.ContainerImagesAvailable)
 		}

@@ -139,7 +139,7 @@ func (c *change) startHostPreparation(h *hostRecord) error {
 	if h.ImagesOK = pulled; pulled {
 		return nil
 	}
-	return c.clearReport(hostKey(h), partImages, func(f *inventory.Facts) { f.Images = nil })
+	return c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil })
 }
 
 // enterClusterState does what belongs to a cluster's coming into a state.

@@ -162,7 +162,7 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 	var config []byte
 	// Reading the payload may take its time, so it comes before the transaction, which looks at the host again.
 	err := e.DB.View(func(tx *store.Tx) error {
-		c := newChange(ctx, e, tx)
+		c := newReading(ctx, e, tx)
 		var err error
 		h, row, config, err = c.joiningHost(infraEnvID, hostID)
 		return err

@@ -91,6 +91,7 @@ type hostRecord struct {
 	ImagesError string      `json:"images_error,omitempty"`
 	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
 	DiskError   string      `json:"disk_error,omitempty"`
+	Reported    uint64      `json:"reported,omitempty"` // the store's revision when what its agent has said was altered last
 
 	// What a host that joins an installed cluster shows the machine config server.
 	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`

@@ -73,6 +73,7 @@ type roster struct {
 	groups     *network.Groups
 	collisions map[string][]string
 	report     *validation.Report // of the cluster; it holds until a host moves
+	inputs     []byte             // of the hosts' validations, see [roster.digest]; they hold for one round
 }
 
 func (w *roster) installing() bool {
@@ -163,6 +164,7 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 
 // refreshHosts validates the hosts of a cluster and moves those whose lifecycle says so.
 func (c *change) refreshHosts(w *roster) (moved bool, err error) {
+	w.inputs = nil
 	for i, h := range w.records {
 		found, err := c.judgeHost(h, w.hosts[i], w)
 		if err != nil {
@@ -184,55 +186,11 @@ func validated(status string) bool {
 	return slices.Contains(undecided, status) || slices.Contains(undecidedUnbound, status) || slices.Contains([]string{preparing, preparingFailed, prepared, binding, unbinding}, status)
 }
 
-// judgement is what validations say, and what stands behind it.
-type judgement struct {
-	verdict validation.Verdict
-	failing string
-}
-
-// judge says what stands in the way of an installation. The validations are the only one but in random walks, which choose at
-// random what is found.
-type judge interface {
-	host(h *hostRecord) judgement
-	cluster(w *roster) judgement
-}
-
-func (c *change) judgeHost(h *hostRecord, host *inventory.Host, w *roster) (judgement, error) {
-	if !validated(*h.API.Status) {
-		return judgement{verdict: validation.Ready}, nil
-	}
-	if c.e.judge != nil {
-		return c.e.judge.host(h), nil
-	}
-	report, err := c.validateHost(h, host, w)
-	if err != nil {
-		return judgement{}, err
-	}
-	return judgement{report.Verdict(), messages(report.Blocking())}, nil
-}
-
-func (c *change) judgeCluster(w *roster) (judgement, error) {
-	if c.e.judge != nil {
-		return c.e.judge.cluster(w), nil
-	}
-	if w.report == nil {
-		if err := c.validateCluster(w); err != nil {
-			return judgement{}, err
-		}
-	}
-	return judgement{w.report.Verdict(), messages(w.report.Blocking())}, nil
-}
-
-func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *roster) (*validation.Report, error) {
+func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnvRecord, w *roster) (*validation.Report, error) {
 	input := validation.HostInput{
-		Host: host, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h), Disabled: c.e.DisabledValidations,
+		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h), Disabled: c.e.DisabledValidations,
 	}
-	version := ""
-	env, err := c.infraEnv(h.API.InfraEnvID.String())
-	if err != nil {
-		return nil, err
-	}
-	input.InfraEnv, version = &env.API, env.API.OpenshiftVersion
+	version := env.API.OpenshiftVersion
 	if w != nil {
 		input.Cluster, input.Peers, input.Groups, input.Collisions = &w.row.API, w.hosts, w.groups, w.collisions
 		version = w.row.API.OpenshiftVersion

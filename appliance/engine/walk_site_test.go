@@ -100,7 +100,6 @@ func (s *site) do(what string, fn func(*change) error) {
 		err = c.settle()
 	}
 	if err != nil {
-		s.e.parsed.drop(c.reported...)
 		s.trace = append(s.trace, "    refused: "+err.Error())
 		if KindOf(err) == 0 {
 			s.fail("an error that is no refusal: %v", err)
@@ -110,7 +109,6 @@ func (s *site) do(what string, fn func(*change) error) {
 	}
 	for _, key := range c.gone {
 		s.e.presence.remove(key)
-		s.e.parsed.drop(key)
 	}
 	s.check(c)
 }

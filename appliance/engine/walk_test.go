@@ -92,7 +92,6 @@ func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n
 	for _, h := range s.hosts {
 		e.presence.remove(walkEnv + "/" + h.id)
 		e.presence.remove(walkPool + "/" + h.id)
-		e.parsed.drop(walkEnv+"/"+h.id, walkPool+"/"+h.id)
 	}
 	if s.fault != "" {
 		t.Errorf("walk %d (-walks %d -walkseed %d): %s\n%s", n, *walks, *walkSeed, s.fault, strings.Join(s.trace, "\n"))

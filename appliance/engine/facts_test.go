@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/store"
+)
+
+// nameIn is the name that a host has in its reports, as a change sees it.
+func (b *bench) nameIn(c *change, key string) string {
+	b.Helper()
+	h, err := c.host(key)
+	require.NoError(b, err)
+	host, err := c.inventoryHost(h)
+	require.NoError(b, err)
+	return host.Inventory.Hostname
+}
+
+func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	key := h.env + "/" + h.id
+	rename := func(c *change, name string) {
+		host, err := c.host(key)
+		require.NoError(t, err)
+		facts, err := c.hostFacts(host)
+		require.NoError(t, err)
+		renamed := *facts.Inventory
+		renamed.Hostname = name
+		text, err := inventory.Encode(&renamed, nil)
+		require.NoError(t, err)
+		require.NoError(t, c.setReport(host, partInventory, text, func(f *inventory.Facts) { f.Inventory = &renamed }))
+	}
+	committed := func() (name string) {
+		require.NoError(t, b.DB.View(func(tx *store.Tx) error { name = b.nameIn(newReading(t.Context(), b.Engine, tx), key); return nil }))
+		return name
+	}
+
+	errNotThis := errors.New("it is not committed")
+	require.ErrorIs(t, b.DB.Update(t.Context(), func(tx *store.Tx) error {
+		c := newChange(t.Context(), b.Engine, tx)
+		rename(c, "never")
+		require.Equal(t, "never", c.hostName(c.hosts[key]), "the change itself sees it")
+		require.Equal(t, "node-1", committed(), "and nobody else")
+		require.NoError(t, c.write())
+		require.Equal(t, "never", b.nameIn(newChange(t.Context(), b.Engine, tx), key), "what follows in the same transaction does too")
+		return errNotThis
+	}), errNotThis)
+	require.Equal(t, "node-1", committed())
+
+	require.NoError(t, b.DB.View(func(before *store.Tx) error {
+		require.NoError(t, b.update(t.Context(), func(c *change) error { rename(c, "node-2"); return nil }))
+		require.Equal(t, "node-2", committed())
+		require.Equal(t, "node-1", b.nameIn(newReading(t.Context(), b.Engine, before), key), "who began to read before goes on with what was there")
+		return nil
+	}))
+	require.Equal(t, "node-2", committed(), "and that is not remembered")
+}
+
+func TestWhatIsKnownOfAHostEndsWithIt(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	require.NoError(t, b.DeregisterHost(t.Context(), env, h.id))
+	require.NoError(t, h.register())
+	require.Empty(t, h.require(discovering).Inventory)
+	require.Contains(t, h.stepTypes(), models.StepTypeInventory)
+	h.report()
+	h.require(known)
+}

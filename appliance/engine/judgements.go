@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/validation"
+	"landfall/store/fastjson"
+)
+
+// judgement is what validations say, and what stands behind it.
+type judgement struct {
+	verdict validation.Verdict
+	failing string
+}
+
+// judge says what stands in the way of an installation. The validations are the only one but in random walks, which choose at
+// random what is found.
+type judge interface {
+	host(h *hostRecord) judgement
+	cluster(w *roster) judgement
+}
+
+// judged is a judgement of a host that was written: what it was made of, and the row of verdicts that it left.
+type judged struct {
+	inputs [sha256.Size]byte
+	row    uint64 // the revision of the row
+	found  judgement
+}
+
+// judgements remembers the last judgement of each host, so that a change which concerns one host of a cluster does not have
+// the others validated again. What is remembered only holds for the very inputs and the very row that it was made of.
+type judgements struct {
+	mu   sync.Mutex
+	held map[string]judged // by host key
+}
+
+func (j *judgements) get(key string) (judged, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	found, ok := j.held[key]
+	return found, ok
+}
+
+func (j *judgements) put(key string, found judged) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.held == nil {
+		j.held = make(map[string]judged)
+	}
+	j.held[key] = found
+}
+
+func (j *judgements) drop(key string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.held, key)
+}
+
+// judgeHost says what stands in the way of a host, by its validations. They are made again when one of their inputs has changed:
+// the host's record and reports, its connection, its infra-env, its cluster or what counts of the other hosts.
+func (c *change) judgeHost(h *hostRecord, host *inventory.Host, w *roster) (judgement, error) {
+	if !validated(*h.API.Status) {
+		return judgement{verdict: validation.Ready}, nil
+	}
+	if c.e.judge != nil {
+		return c.e.judge.host(h), nil
+	}
+	key := hostKey(h)
+	env, err := c.infraEnv(h.API.InfraEnvID.String())
+	if err != nil {
+		return judgement{}, err
+	}
+	inputs, err := c.inputsOf(h, env, w)
+	if err != nil {
+		return judgement{}, err
+	}
+	if held, ok := c.judgementOf(key); ok && held.inputs == inputs {
+		if row, err := verdictRows.Modified(c.tx, hostSubject(key)); err == nil && row == held.row {
+			return held.found, nil
+		}
+	}
+	report, err := c.validateHost(h, host, env, w)
+	if err != nil {
+		return judgement{}, err
+	}
+	found := judgement{report.Verdict(), messages(report.Blocking())}
+	row, err := verdictRows.Modified(c.tx, hostSubject(key))
+	if err != nil {
+		return judgement{}, err
+	}
+	c.judged[key] = judged{inputs, row, found}
+	return found, nil
+}
+
+// judgementOf is the last judgement of a host: the change's own, else the last that was committed.
+func (c *change) judgementOf(key string) (judged, bool) {
+	if held, ok := c.judged[key]; ok {
+		return held, true
+	}
+	return c.e.judged.get(key)
+}
+
+// inputsOf is a digest of all that the validations of a host look at.
+func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *roster) ([sha256.Size]byte, error) {
+	record := h.API
+	record.UpdatedAt = time.Time{} // of its last writing
+	parts := []any{record, h.Reported, c.connected(h), env.API}
+	if w != nil {
+		if w.inputs == nil {
+			if err := w.digest(); err != nil {
+				return [sha256.Size]byte{}, err
+			}
+		}
+		parts = append(parts, w.inputs)
+	}
+	text, err := fastjson.Marshal(parts)
+	return sha256.Sum256(text), err
+}
+
+// peerInputs are what counts of a host when another host of its cluster is validated.
+type peerInputs struct {
+	ID, Hostname, Fencing string
+	Role                  models.HostRole
+	Inventory             bool
+}
+
+// digest sums up what the validations of a host look at beyond the host itself: the cluster with the groups of its connected
+// hosts, and the others.
+func (w *roster) digest() error {
+	cluster := w.row.API
+	cluster.UpdatedAt = time.Time{}
+	peers := make([]peerInputs, len(w.hosts))
+	for i, h := range w.hosts {
+		peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials, h.Role(), h.Inventory != nil}
+	}
+	text, err := fastjson.Marshal([]any{cluster, peers, w.groups, w.collisions})
+	if err != nil {
+		return fmt.Errorf("sum up cluster %s: %w", cluster.ID, err)
+	}
+	sum := sha256.Sum256(text)
+	w.inputs = sum[:]
+	return nil
+}
+
+func (c *change) judgeCluster(w *roster) (judgement, error) {
+	if c.e.judge != nil {
+		return c.e.judge.cluster(w), nil
+	}
+	if w.report == nil {
+		if err := c.validateCluster(w); err != nil {
+			return judgement{}, err
+		}
+	}
+	return judgement{w.report.Verdict(), messages(w.report.Blocking())}, nil
+}

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkInventoryOfOneHost has a host of a cluster report an inventory that has changed, and counts the CPU time of the
+// change: with the judgements of the other hosts remembered, and with all of them made anew.
+func BenchmarkInventoryOfOneHost(b *testing.B) {
+	for _, remembered := range []bool{true, false} {
+		b.Run(fmt.Sprintf("remembered=%t", remembered), func(b *testing.B) {
+			s := newBench(b, nil)
+			_, hosts := s.threeNodes(true)
+			before := cpuTime(b)
+			for i := range b.N {
+				h := hosts[i%len(hosts)]
+				h.memory = 64<<30 + int64(i+1)<<20
+				text, err := json.Marshal(h.inventory())
+				require.NoError(b, err)
+				if !remembered {
+					s.judged.held = nil
+				}
+				require.NoError(b, h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: string(text)}))
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "µs-CPU/op")
+		})
+	}
+}
+
+func cpuTime(tb testing.TB) time.Duration {
+	var usage syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/store"
+)
+
+// requireNothingStale judges everything anew, without what is remembered, and fails when that would change a row.
+func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after string) {
+	b.Helper()
+	remembered := b.judged.held
+	b.judged.held = nil
+	defer func() { b.judged.held = remembered }()
+	errSeen := errors.New("what was found is taken back")
+	var altered []string
+	err := b.DB.Update(b.Context(), func(tx *store.Tx) error {
+		c := newChange(b.Context(), b.Engine, tx)
+		before := tx.Revision()
+		for _, id := range clusters {
+			c.settleCluster(id)
+		}
+		for _, h := range pool {
+			if host, err := c.host(h.env + "/" + h.id); err == nil {
+				c.settleLater(host)
+			}
+		}
+		if err := c.settle(); err != nil {
+			return err
+		}
+		for _, line := range c.lines {
+			altered = append(altered, line.message)
+		}
+		if tx.Revision() != before {
+			altered = append(altered, "a row was written")
+		}
+		return errSeen
+	})
+	require.ErrorIs(b, err, errSeen)
+	require.Empty(b, altered, "after %s", after)
+}
+
+// TestJudgementsAreMadeAgainWhenTheirInputsChange lets hosts and clusters go through random histories. After each step all
+// validations are made again without what is remembered of earlier ones, and nothing may come out differently.
+func TestJudgementsAreMadeAgainWhenTheirInputsChange(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			b := newBench(t, nil)
+			cluster, hosts := b.threeNodes(rng.IntN(2) == 0)
+			pool := b.newHost(b.infraEnvOf(nil), 9)
+			require.NoError(t, pool.register())
+			all := append(slices.Clone(hosts), pool)
+			for range 30 {
+				name, act := b.something(rng, cluster, all)
+				if err := act(); err != nil {
+					require.NotZero(t, KindOf(err), "%s: %v", name, err)
+				}
+				b.handle()
+				b.requireNothingStale([]string{cluster}, all, name)
+			}
+		})
+	}
+}
+
+// something is one thing that may happen to a site.
+func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
+	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool { _, err := b.Host(h.env, h.id); return err != nil })
+	h := hosts[rng.IntN(len(hosts))]
+	if !slices.Contains(there, h) {
+		return "a registration", h.register
+	}
+	pick := func(values ...string) *string { return &values[rng.IntN(len(values))] }
+	update := func(params *models.V2ClusterUpdateParams) func() error {
+		return func() error { _, err := b.UpdateCluster(b.Context(), cluster, params); return err }
+	}
+	host := func(params *models.HostUpdateParams) func() error {
+		return func() error { _, err := b.UpdateHost(b.Context(), h.env, h.id, params); return err }
+	}
+	things := []struct {
+		name string
+		act  func() error
+	}{
+		{"a report", func() error { h.report(); return nil }},
+		{"a report of all", func() error { b.reportAll(there); return nil }},
+		{"memory", func() error { h.memory = int64(rng.IntN(3)*32+4) << 30; h.report(); return nil }},
+		{"another maker", func() error { h.maker = *pick("Nutanix", "VMware, Inc.", "Dell Inc."); h.report(); return nil }},
+		{"another name server", func() error { h.loadBalancer = !h.loadBalancer; h.report(); return nil }},
+		{"another clock", func() error { h.skew = time.Duration(rng.IntN(90)) * time.Minute; h.poll(); return nil }},
+		{"silence", func() error { b.pass(5*time.Minute, h); return nil }},
+		{"time", func() error { b.pass(time.Duration(rng.IntN(3))*time.Minute, there...); return nil }},
+		{"a restart", h.register},
+		{"another host name", host(&models.HostUpdateParams{HostName: pick("node-1", "node-2", "other", "localhost")})},
+		{"another role", host(&models.HostUpdateParams{HostRole: pick("master", "worker", "auto-assign", "arbiter")})},
+		{"another cluster name", update(&models.V2ClusterUpdateParams{Name: pick("bench", "stern")})},
+		{"another domain", update(&models.V2ClusterUpdateParams{BaseDNSDomain: pick("site.test", "other.test", "")})},
+		{"another platform", update(&models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformType(*pick("baremetal", "none", "vsphere", "nutanix")))})},
+		{"VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP(*pick("192.168.10.4", "192.168.10.11", "10.0.0.1"))}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}}})},
+		{"no VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{}, IngressVips: []*models.IngressVip{}})},
+		{"encryption", update(&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{EnableOn: pick("all", "none", "masters"), Mode: swag.String("tpmv2")}})},
+		{"control planes", update(&models.V2ClusterUpdateParams{ControlPlaneCount: swag.Int64(int64(2 + rng.IntN(3)))})},
+		{"ignored", func() error { 
+			_, err := b.IgnoreValidations(b.Context(), cluster, &models.IgnoredValidations{HostValidationIds: *pick("", `["all"]`, `["has-default-route","ntp-synced"]`)})
+			return err
+		}},
+		{"bind", func() error {
+			_, err := b.BindHost(b.Context(), h.env, h.id, cluster)
+			return err
+		}},
+		{"unbind", func() error {
+			_, err := b.UnbindHost(b.Context(), h.env, h.id)
+			return err
+		}},
+		{"a deletion", func() error { return b.DeregisterHost(b.Context(), h.env, h.id) }},
+		{"install", func() error { _, err := b.InstallCluster(b.Context(), cluster); return err }},
+		{"cancel", func() error { _, err := b.CancelInstallation(b.Context(), cluster); return err }},
+		{"reset", func() error { _, err := b.ResetCluster(b.Context(), cluster); return err }},
+	}
+	thing := things[rng.IntN(len(things))]
+	return thing.name, thing.act
+}
