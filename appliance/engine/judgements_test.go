@@ -108,7 +108,7 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 		{"no VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{}, IngressVips: []*models.IngressVip{}})},
 		{"encryption", update(&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{EnableOn: pick("all", "none", "masters"), Mode: swag.String("tpmv2")}})},
 		{"control planes", update(&models.V2ClusterUpdateParams{ControlPlaneCount: swag.Int64(int64(2 + rng.IntN(3)))})},
-		{"ignored", func() error { 
+		{"ignored", func() error {
 			_, err := b.IgnoreValidations(b.Context(), cluster, &models.IgnoredValidations{HostValidationIds: *pick("", `["all"]`, `["has-default-route","ntp-synced"]`)})
 			return err
 		}},
