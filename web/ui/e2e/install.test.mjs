@@ -165,17 +165,16 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
   });
 
   step('has the site looked at for the cluster', async () => {
-    const away = page.url();
     await page.getByRole('link', { name: 'Doctor', exact: true }).click();
     await page.getByTestId('summary').getByText(/would stop an installation|should be looked at/).waitFor();
     await page.getByLabel('Cluster', { exact: true }).selectOption({ label: `Cluster ${clusterName}` });
     await page.getByTestId('finding').filter({ hasText: 'Names' }).first().waitFor();
     await page.getByLabel('Show what is well, too').check();
     await page.getByTestId('finding').filter({ hasText: 'What hosts found' }).first().waitFor();
-    await page.goto(away);
   });
 
   step('is told when the appliance is away, and finds everything when it is back', async () => {
+    await page.goBack();
     await site.stop();
     await page.getByTestId('away').waitFor();
     await browser.picture('the-appliance-is-away');
