@@ -273,6 +273,7 @@ func TestAClusterIsInstalledWithoutAWorkerThatFails(t *testing.T) {
 func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.installed()
+	require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: "console", Status: models.OperatorStatusAvailable}))
 	was := *b.subscriptionOf(cluster)
 	require.Equal(t, outbox.ClusterOf(b.requireCluster(cluster, clusterInstalled).AmsSubscriptionID.String()), cluster)
 	_, err := b.AllowAddHosts(t.Context(), cluster)
