@@ -189,6 +189,29 @@ func TestOperatorsAreChosenWithWhatTheyDependOn(t *testing.T) {
 	require.Contains(t, d.told(cluster), "the operators that are installed with it are odf, cluster-observability, lso, openshift-logging, loki.")
 }
 
+func TestABundleChoosesItsOperators(t *testing.T) {
+	d := openDoor(t)
+	cluster := d.cluster()
+	change := func(body string) answer {
+		return ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), body)
+	}
+	require.Equal(t, 201, change(`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["nvidia-gpu"]}], "olm_operators": [{"name": "metallb"}]}`).status)
+	found := d.watched(cluster)
+	require.Len(t, found, 5)
+	for name, dependency := range map[string]bool{"metallb": false, "openshift-ai": false, "lvm": false, "nvidia-gpu": false, "node-feature-discovery": true} {
+		require.Equal(t, dependency, found[name].DependencyOnly, name)
+	}
+	require.Equal(t, 201, change(`{"operator_bundles": []}`).status)
+	require.Empty(t, d.watched(cluster))
+	requireRefusal(t, change(`{"operator_bundles": [{"id": "coffee"}]}`), 400, `no bundle "coffee"`)
+	requireRefusal(t, change(`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["odf"]}]}`), 400, `no optional operator "odf"`)
+	requireRefusal(t, change(`{"operator_bundles": [null]}`), 422, "operator_bundles.0 in body is null")
+	several := d.site.newCluster("several").with(object{"control_plane_count": 3, "operator_bundles": []object{{"id": "virtualization"}}})
+	var made models.Cluster
+	ask(t, http.MethodPost, d.url+"/clusters", several).read(t, 201, &made)
+	require.Len(t, made.MonitoredOperators, 2+13)
+}
+
 func TestOperatorsThatAClusterCantHaveAreRefused(t *testing.T) {
 	d := openDoor(t)
 	several, single := d.cluster(func(params *models.ClusterCreateParams) { params.ControlPlaneCount = nil }), d.cluster()

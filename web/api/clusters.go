@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/web/api/description"
 	"landfall/web/problem"
 )
 
@@ -33,11 +34,15 @@ func (s *Service) listClusters(c echo.Context) error {
 }
 
 func (s *Service) registerCluster(c echo.Context) error {
-	params, err := decode[models.ClusterCreateParams](c)
+	params, err := decode[description.ClusterCreateParams](c)
 	if err != nil {
 		return err
 	}
-	cluster, err := s.Engine.RegisterCluster(c.Request().Context(), params)
+	single := swag.Int64Value(params.ControlPlaneCount) == 1 || swag.StringValue(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone
+	if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
+		return err
+	}
+	cluster, err := s.Engine.RegisterCluster(c.Request().Context(), &params.ClusterCreateParams)
 	return answer(c, http.StatusCreated, cluster, err)
 }
 
@@ -53,11 +58,21 @@ func (s *Service) getCluster(c echo.Context) error {
 }
 
 func (s *Service) updateCluster(c echo.Context) error {
-	params, err := decode[models.V2ClusterUpdateParams](c)
+	params, err := decode[description.V2ClusterUpdateParams](c)
 	if err != nil {
 		return err
 	}
-	cluster, err := s.Engine.UpdateCluster(c.Request().Context(), clusterID(c), params)
+	if params.OperatorBundles != nil {
+		current, err := s.Engine.Cluster(clusterID(c))
+		if err != nil {
+			return err
+		}
+		single := swag.Int64Value(params.ControlPlaneCount) == 1 || params.ControlPlaneCount == nil && current.ControlPlaneCount == 1
+		if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
+			return err
+		}
+	}
+	cluster, err := s.Engine.UpdateCluster(c.Request().Context(), clusterID(c), &params.V2ClusterUpdateParams)
 	return answer(c, http.StatusCreated, cluster, err)
 }
 

@@ -3,6 +3,7 @@ package description
 import (
 	"encoding/json"
 	"errors"
+	"go/token"
 	"reflect"
 	"strings"
 	"time"
@@ -108,7 +109,7 @@ func (s *schemas) text(t reflect.Type) object {
 // named is a struct: a reference to its schema, which is made when it is met first.
 func (s *schemas) named(t reflect.Type) object {
 	name := t.Name()
-	if name == "" || t.PkgPath() == reflect.TypeFor[described]().PkgPath() {
+	if !token.IsExported(name) { // of this package
 		return s.structure(t)
 	}
 	if name == "DeletedAt" {
@@ -170,18 +171,7 @@ func asked(t reflect.Type) (required []string, values map[string][]any) {
 		}
 	}
 	odd := reflect.New(t)
-	for i := range t.NumField() {
-		field := odd.Elem().Field(i)
-		switch {
-		case !field.CanSet():
-		case field.Kind() == reflect.String:
-			field.SetString(nonsense)
-		case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.String:
-			pointed := reflect.New(field.Type().Elem())
-			pointed.Elem().SetString(nonsense)
-			field.Set(pointed)
-		}
-	}
+	spoil(odd.Elem())
 	values = make(map[string][]any)
 	model, _ := odd.Interface().(validator)
 	for _, failed := range failures(model) {
@@ -190,6 +180,24 @@ func asked(t reflect.Type) (required []string, values map[string][]any) {
 		}
 	}
 	return required, values
+}
+
+// spoil sets all texts of a struct to what no list of values has.
+func spoil(value reflect.Value) {
+	for i := range value.NumField() {
+		field := value.Field(i)
+		switch {
+		case !field.CanSet():
+		case value.Type().Field(i).Anonymous && field.Kind() == reflect.Struct:
+			spoil(field)
+		case field.Kind() == reflect.String:
+			field.SetString(nonsense)
+		case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.String:
+			pointed := reflect.New(field.Type().Elem())
+			pointed.Elem().SetString(nonsense)
+			field.Set(pointed)
+		}
+	}
 }
 
 // failures are what a model's Validate method finds, one by one.
