@@ -455,7 +455,8 @@ func (row *clusterRecord) forgetVIPs() {
 	row.APILease, row.IngressLease = "", ""
 }
 
-// DeregisterCluster deletes a cluster with its hosts, files and events. It is refused with kind Conflict while the cluster
+// DeregisterCluster deletes a cluster with the infra-envs and hosts that are its own, its files and events. Hosts that were
+// bound to it are free again. It is refused with kind Conflict while the cluster
 // is being installed.
 func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
@@ -476,7 +477,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		return err
 	}
 	for _, h := range hosts {
-		if err := c.removeHost(h); err != nil {
+		if err := c.loseCluster(id, h); err != nil {
 			return err
 		}
 	}
@@ -495,6 +496,19 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		outbox.Close(c.tx, id, c.now),
 		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.", row.API.Name),
 	)
+}
+
+// loseCluster follows for a host that its cluster is deleted: it goes back to the infra-env that it booted from, or goes with
+// the infra-env that was made for the cluster.
+func (c *change) loseCluster(id string, h *hostRecord) error {
+	env, err := c.infraEnv(h.API.InfraEnvID.String())
+	if err != nil {
+		return err
+	}
+	if env.API.ClusterID.String() == id {
+		return c.removeHost(h)
+	}
+	return c.takeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), onUnbind)
 }
 
 // UISettings returns what the browser keeps with a cluster.

@@ -27,11 +27,12 @@ type agent struct {
 	cluster, env, id string
 }
 
-// newAgent registers a host of a new cluster.
+// newAgent registers the only host of a new cluster.
 func (s *served) newAgent() *agent {
 	s.Helper()
 	things := s.things()
 	a := &agent{s, things["cluster_id"], things["infra_env_id"], uuid.NewString()}
+	require.Equal(s, http.StatusNoContent, s.send(http.MethodDelete, a.at()+"/"+things["host_id"], nil, nil).Code)
 	require.Equal(s, http.StatusCreated, a.register(agentImage))
 	return a
 }

@@ -46,7 +46,8 @@ func newServed(t testing.TB) *served {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	e, err := engine.New(engine.Options{
 		DB: db, Releases: onlyPayload{}, Mirror: &mirror.Rules{}, URL: "http://appliance.site.test:8090", Images: engine.Images{Agent: agentImage},
-		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true}},
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true},
+			{OpenshiftVersion: "4.14.30", CPUArchitecture: "x86_64", URL: "quay.io/release:4.14.30"}},
 	})
 	require.NoError(t, err)
 	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), RouteBodyLimits: map[string]int64{api.LogsRoute: 1 << 20}})

@@ -44,6 +44,9 @@ func CheckBaseDomain(domain string) string {
 			return fmt.Sprintf("The base domain %q cannot be used: the part %q %s.", domain, label, fault)
 		}
 	}
+	if top := labels[len(labels)-1]; len(top) == 1 && !allDigits(top) {
+		return fmt.Sprintf("The base domain %q cannot be used: its last part %q has one character, and no top-level domain has fewer than two.", domain, top)
+	}
 	if allDigits(labels[len(labels)-1]) {
 		return fmt.Sprintf("The base domain %q looks like an IP address: give a DNS domain, as in example.com.", domain)
 	}

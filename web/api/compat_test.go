@@ -1,0 +1,356 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of hosts and what their agents report, in
+// words of our own; docs/compatibility.md says which is which.
+
+func (s *served) patch(path string, body any, status int) []byte {
+	s.Helper()
+	text, err := json.Marshal(body)
+	require.NoError(s, err)
+	recorder := s.send(http.MethodPatch, path, nil, text)
+	require.Equal(s, status, recorder.Code, recorder.Body)
+	return recorder.Body.Bytes()
+}
+
+func (a *agent) clusterNow() *models.Cluster {
+	a.Helper()
+	recorder := a.send(http.MethodGet, "/v2/clusters/"+a.cluster, nil, nil)
+	require.Equal(a, http.StatusOK, recorder.Code, recorder.Body)
+	cluster := new(models.Cluster)
+	require.NoError(a, json.Unmarshal(recorder.Body.Bytes(), cluster))
+	return cluster
+}
+
+func (a *agent) reportMachine(inventory *models.Inventory) {
+	a.Helper()
+	recorder := a.reply(models.StepTypeInventory, "inventory-0123abcd", inventory)
+	require.Equal(a, http.StatusNoContent, recorder.Code, recorder.Body)
+}
+
+// verdict is the status of one validation of a cluster or host.
+func verdict(t testing.TB, info, id string) string {
+	t.Helper()
+	var groups map[string][]struct{ ID, Status string }
+	require.NoError(t, json.Unmarshal([]byte(info), &groups))
+	for _, group := range groups {
+		for _, verdict := range group {
+			if verdict.ID == id {
+				return verdict.Status
+			}
+		}
+	}
+	return ""
+}
+
+func TestAHostIsCalledByTheNameThatIsRequestedElseByItsOwnElseByItsID(t *testing.T) {
+	a := newServed(t).newAgent()
+	require.Equal(t, a.id, a.host().RequestedHostname)
+	a.reportMachine(machine("its-own"))
+	require.Equal(t, "its-own", a.host().RequestedHostname)
+	for _, forbidden := range []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"} {
+		a.patch(a.at()+"/"+a.id, object{"host_name": forbidden}, http.StatusBadRequest)
+	}
+	a.patch(a.at()+"/"+a.id, object{"host_name": "arbitrary.hostname"}, http.StatusCreated)
+	require.Equal(t, "arbitrary.hostname", a.host().RequestedHostname)
+}
+
+func TestTwoHostsOfOneNameAreToldUntilOneIsRenamed(t *testing.T) {
+	s := newServed(t)
+	a := s.newAgent()
+	b := &agent{s, a.cluster, a.env, "7b1c5a0e-0000-4000-8000-000000000002"}
+	require.Equal(t, http.StatusCreated, b.register(agentImage))
+	a.reportMachine(machine("same"))
+	other := machine("same")
+	other.Interfaces[0].IPV4Addresses, other.Interfaces[0].MacAddress = []string{"192.0.2.11/24"}, "52:54:00:00:00:02"
+	b.reportMachine(other)
+	require.Equal(t, "failure", verdict(t, a.host().ValidationsInfo, "hostname-unique"))
+	b.patch(b.at()+"/"+b.id, object{"host_name": "another"}, http.StatusCreated)
+	for _, host := range []*agent{a, b} {
+		require.Equal(t, "success", verdict(t, host.host().ValidationsInfo, "hostname-unique"))
+	}
+	b.reportMachine(machine("localhost"))
+	require.Equal(t, "success", verdict(t, b.host().ValidationsInfo, "hostname-valid"), "the requested name goes over its own")
+	c := &agent{s, a.cluster, a.env, "7b1c5a0e-0000-4000-8000-000000000003"}
+	require.Equal(t, http.StatusCreated, c.register(agentImage))
+	c.reportMachine(machine("localhost"))
+	require.Equal(t, "failure", verdict(t, c.host().ValidationsInfo, "hostname-valid"))
+}
+
+func TestTheInstallationDiskIsTheBestOrTheOneThatIsChosen(t *testing.T) {
+	a := newServed(t).newAgent()
+	inventory := machine("node")
+	disk := func(id, name string, bootable bool) *models.Disk {
+		return &models.Disk{ID: id, ByID: id, DriveType: models.DriveTypeSSD, Name: name, Path: "/dev/" + name, SizeBytes: 480_000_000_000, Bootable: bootable}
+	}
+	first, second := disk("/dev/disk/by-id/wwn-1", "nvme0n1", false), disk("/dev/disk/by-id/wwn-2", "nvme1n1", true)
+	inventory.Disks = []*models.Disk{first, second}
+	a.reportMachine(inventory)
+	require.Equal(t, second.ID, a.host().InstallationDiskID, "a bootable disk goes before one that is not")
+	require.Equal(t, "/dev/nvme1n1", a.host().InstallationDiskPath)
+	a.patch(a.at()+"/"+a.id, object{"disks_selected_config": []object{{"id": first.ID, "role": "install"}, {"id": second.ID, "role": "none"}}}, http.StatusCreated)
+	require.Equal(t, first.ID, a.host().InstallationDiskID)
+	require.Equal(t, "/dev/nvme0n1", a.host().InstallationDiskPath)
+	a.patch(a.at()+"/"+a.id, object{"disks_selected_config": []object{{"id": "/dev/disk/by-id/none", "role": "install"}}}, http.StatusBadRequest)
+}
+
+func TestTheMachineNetworkFollowsTheVIPsAndTheHostsThatHaveIt(t *testing.T) {
+	a := newServed(t).newAgent()
+	cluster := "/v2/clusters/" + a.cluster
+	a.patch(cluster, object{"vip_dhcp_allocation": false}, http.StatusCreated)
+	a.reportMachine(machine("node"))
+	require.Empty(t, a.clusterNow().MachineNetworks, "without VIPs nobody knows which it is")
+	a.patch(cluster, object{"api_vips": []object{{"ip": "192.0.2.4"}}}, http.StatusBadRequest)
+	a.patch(cluster, object{"api_vips": []object{{"ip": "192.0.2.4"}}, "ingress_vips": []object{{"ip": "192.0.2.5"}}}, http.StatusCreated)
+	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr)
+	require.Equal(t, models.Subnet("192.0.2.0/24"), a.clusterNow().MachineNetworks[0].Cidr)
+	require.Equal(t, "success", verdict(t, a.clusterNow().ValidationsInfo, "machine-cidr-defined"))
+	require.Equal(t, http.StatusNoContent, a.send(http.MethodDelete, a.at()+"/"+a.id, nil, nil).Code)
+	require.Empty(t, a.clusterNow().MachineNetworks)
+	require.Empty(t, a.clusterNow().MachineNetworkCidr)
+
+	require.Equal(t, http.StatusCreated, a.register(agentImage))
+	a.reportMachine(machine("node"))
+	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr)
+	a.patch(cluster, object{"machine_networks": []object{{"cidr": "192.0.2.0/24"}}}, http.StatusCreated)
+	require.Equal(t, http.StatusNoContent, a.send(http.MethodDelete, a.at()+"/"+a.id, nil, nil).Code)
+	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr, "what a person entered stays")
+}
+
+func TestAClusterMovesBetweenVIPsOfItsOwnAndOfADHCPServer(t *testing.T) {
+	s := newServed(t)
+	a := &agent{s, s.create("/v2/clusters", object{"name": "older", "openshift_version": "4.14", "pull_secret": anyPullSecret, "base_dns_domain": "site.test"}), "", "7b1c5a0e-0000-4000-8000-000000000004"}
+	a.env = s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.14", "pull_secret": anyPullSecret, "cluster_id": a.cluster})
+	require.Equal(t, http.StatusCreated, a.register(agentImage))
+	cluster := "/v2/clusters/" + a.cluster
+	vips := object{"api_vips": []object{{"ip": "192.0.2.4"}}, "ingress_vips": []object{{"ip": "192.0.2.5"}}}
+	a.reportMachine(machine("node"))
+	require.NotContains(t, a.steps(""), models.StepTypeDhcpLeaseAllocate)
+	a.patch(cluster, vips, http.StatusCreated)
+	require.Len(t, a.clusterNow().APIVips, 1)
+	a.patch(cluster, object{"vip_dhcp_allocation": true, "machine_networks": []object{{"cidr": "192.0.2.0/24"}}}, http.StatusCreated)
+	require.Empty(t, a.clusterNow().APIVips, "who gives them out has changed")
+	require.Contains(t, string(a.patch(cluster, vips, http.StatusBadRequest)), "DHCP")
+	require.Contains(t, a.steps(""), models.StepTypeDhcpLeaseAllocate)
+	require.Contains(t, a.clusterNow().FeatureUsage, "VIP auto alloc.")
+
+	lease := models.DhcpAllocationResponse{}
+	lease.APIVipAddress, lease.IngressVipAddress = ip("192.0.2.102"), ip("192.0.2.103")
+	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeDhcpLeaseAllocate, "dhcp-lease-allocate-1", lease).Code)
+	require.Equal(t, models.IP("192.0.2.102"), a.clusterNow().APIVips[0].IP)
+	require.Equal(t, models.IP("192.0.2.103"), a.clusterNow().IngressVips[0].IP)
+
+	a.patch(cluster, object{"vip_dhcp_allocation": false}, http.StatusCreated)
+	require.Empty(t, a.clusterNow().APIVips)
+	require.Equal(t, models.ClusterStatusPendingForInput, *a.clusterNow().Status)
+	require.Equal(t, http.StatusBadRequest, a.reply(models.StepTypeDhcpLeaseAllocate, "dhcp-lease-allocate-2", lease).Code, "nobody asks for it now")
+	require.Empty(t, a.clusterNow().APIVips)
+}
+
+func TestAnNTPSourceReachesTheHostsWithTheirNextPoll(t *testing.T) {
+	a := newServed(t).newAgent()
+	a.reportMachine(machine("node"))
+	source := func() string {
+		recorder := a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions?discovery_agent_version="+agentImage, nil, nil)
+		var steps models.Steps
+		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &steps))
+		for _, step := range steps.Instructions {
+			if step.StepType == models.StepTypeNtpSynchronizer {
+				var request models.NtpSynchronizationRequest
+				require.NoError(t, json.Unmarshal([]byte(step.Args[0]), &request))
+				return *request.NtpSource
+			}
+		}
+		return "no step"
+	}
+	require.Equal(t, a.clusterNow().AdditionalNtpSource, source())
+	a.patch("/v2/clusters/"+a.cluster, object{"additional_ntp_source": "5.5.5.5"}, http.StatusCreated)
+	require.Equal(t, "5.5.5.5", source())
+	a.patch("/v2/clusters/"+a.cluster, object{"additional_ntp_source": "not a name"}, http.StatusBadRequest)
+}
+
+func TestAConnectivityReportKeepsWhatIsKnownOfIt(t *testing.T) {
+	a := newServed(t).newAgent()
+	const known = `{"remote_hosts":[{"host_id":"b8a1228d-1091-4e79-be66-738a160f9ff7","l2_connectivity":null,"l3_connectivity":null,"mtu_report":null}]}`
+	more := strings.Replace(known, "{", `{"extra":"data",`, 1)
+	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-1", more).Code)
+	require.JSONEq(t, known, a.host().Connectivity)
+	require.Equal(t, http.StatusBadRequest, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-2", "not a json").Code)
+	require.JSONEq(t, known, a.host().Connectivity)
+	failed := a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": "connectivity-check", "step_id": "connectivity-check-3", "exit_code": -1, "error": "some error", "output": "not a json"})
+	require.Equal(t, http.StatusNoContent, failed.Code, failed.Body)
+	require.JSONEq(t, known, a.host().Connectivity)
+}
+
+func TestWhatIsUsedOfTheFeaturesIsTold(t *testing.T) {
+	s := newServed(t)
+	usage := func(cluster string) map[string]models.Usage {
+		recorder := s.send(http.MethodGet, "/v2/clusters/"+cluster, nil, nil)
+		var shown struct {
+			FeatureUsage string `json:"feature_usage"`
+		}
+		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &shown))
+		usages := make(map[string]models.Usage)
+		require.NoError(t, json.Unmarshal([]byte(shown.FeatureUsage), &usages))
+		return usages
+	}
+	description := func(changes object) object {
+		whole := object{"name": "east", "base_dns_domain": "example.com", "openshift_version": "4.20", "pull_secret": anyPullSecret}
+		for name, value := range changes {
+			whole[name] = value
+		}
+		return whole
+	}
+	single := usage(s.create("/v2/clusters", description(object{"control_plane_count": 1})))
+	require.Equal(t, models.Usage{ID: "SNO", Name: "SNO"}, single["SNO"])
+	require.Equal(t, map[string]any{"hyperthreading_enabled": "all"}, single["Hyperthreading"].Data)
+	require.Contains(t, single, "OVN network type")
+	for _, absent := range []string{"VIP auto alloc.", "arm64 architecture", "SDN network type", "Dual-stack", "Dual-stack VIPs", "CONSOLE"} {
+		require.NotContains(t, single, absent)
+	}
+
+	networks := object{
+		"cluster_networks": []object{{"cidr": "10.128.0.0/14", "host_prefix": 23}, {"cidr": "fd01::/48", "host_prefix": 64}},
+		"service_networks": []object{{"cidr": "172.30.0.0/16"}, {"cidr": "fd02::/112"}},
+		"machine_networks": []object{{"cidr": "1.2.3.0/24"}, {"cidr": "1001:db8::/120"}},
+		"api_vips":         []object{{"ip": "1.2.3.8"}}, "ingress_vips": []object{{"ip": "1.2.3.9"}},
+	}
+	dual := s.create("/v2/clusters", description(networks))
+	require.Contains(t, usage(dual), "Dual-stack")
+	require.NotContains(t, usage(dual), "Dual-stack VIPs")
+	s.patch("/v2/clusters/"+dual, object{"api_vips": []object{{"ip": "1.2.3.8"}, {"ip": "1001:db8::8"}}, "ingress_vips": []object{{"ip": "1.2.3.9"}, {"ip": "1001:db8::9"}}}, http.StatusCreated)
+	require.Contains(t, usage(dual), "Dual-stack VIPs")
+	s.patch("/v2/clusters/"+dual, object{
+		"cluster_networks": networks["cluster_networks"].([]object)[:1], "service_networks": networks["service_networks"].([]object)[:1], "machine_networks": []object{},
+		"api_vips": []object{}, "ingress_vips": []object{},
+	}, http.StatusCreated)
+	require.NotContains(t, usage(dual), "Dual-stack")
+	require.NotContains(t, usage(dual), "Dual-stack VIPs")
+
+	a := s.newAgent()
+	virtual := machine("node")
+	virtual.SystemVendor.Virtual = true
+	a.reportMachine(virtual)
+	a.patch(a.at()+"/"+a.id, object{"host_name": "h1"}, http.StatusCreated)
+	a.patch("/v2/clusters/"+a.cluster, object{
+		"additional_ntp_source": "1.1.1.1,2.2.2.2", "http_proxy": "http://1.1.1.1:8080", "https_proxy": "http://1.1.1.1:8080", "no_proxy": "a.redhat.com",
+		"network_type": "OVNKubernetes", "user_managed_networking": false, "hyperthreading": "none", "tags": "edge,far away", "schedulable_masters": true,
+	}, http.StatusCreated)
+	a.patch("/v2/infra-envs/"+a.env, object{"kernel_arguments": []object{{"operation": "append", "value": "p1"}}}, http.StatusCreated)
+	told := usage(a.cluster)
+	require.Equal(t, map[string]any{"VM Hosts": []any{a.id}}, told["Cluster managed networking with VMs"].Data)
+	require.Equal(t, map[string]any{"source_count": 2.0}, told["Additional NTP Source"].Data)
+	require.Equal(t, map[string]any{"http_proxy": 1.0, "https_proxy": 1.0, "no_proxy": 1.0}, told["Proxy"].Data)
+	require.Equal(t, map[string]any{"host_count": 1.0}, told["Requested hostname"].Data)
+	for _, present := range []string{"OVN network type", "Cluster Tags", "Schedulable masters", "discovery kernel arguments"} {
+		require.Contains(t, told, present)
+	}
+	require.NotContains(t, told, "Hyperthreading")
+}
+
+func TestVIPsThatDoNotBelongTogetherAreRefused(t *testing.T) {
+	s := newServed(t)
+	vips := func(addresses ...string) []object {
+		list := []object{}
+		for _, address := range addresses {
+			list = append(list, object{"ip": address})
+		}
+		return list
+	}
+	registered := s.things()["cluster_id"]
+	for name, wrong := range map[string]struct {
+		api, ingress []object
+		says         string
+	}{
+		"two of IPv4":               {vips("1.2.3.8", "8.8.8.8"), vips("1.2.3.9", "8.8.8.2"), "of the same family"},
+		"two of IPv6":               {vips("2001:db8::1", "2001:db8::3"), vips("2001:db8::2", "2001:db8::4"), "of the same family"},
+		"three":                     {vips("1.2.3.8", "2001:db8::3", "8.8.8.3"), vips("1.2.3.9", "2001:db8::4", "8.8.8.4"), "3 API VIPs"},
+		"none is an address":        {vips("1.1.1.300"), vips("1.1.1.301"), "not an IP address"},
+		"one is no address":         {vips("1.1.1.300", "2001:db8::3"), vips("1.2.3.101", "2001:db8::4"), "not an IP address"},
+		"more of one than of other": {vips("1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "as many of the one"},
+		"no ingress VIP":            {vips("1.2.3.8"), nil, "as many of the one"},
+		"an API VIP twice":          {vips("1.2.3.8", "1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "given twice"},
+		"an ingress VIP twice":      {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.9", "1.2.3.9"), "given twice"},
+		"one for both":              {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.8", "2001:db8::4"), "both an API VIP and an ingress VIP"},
+		"outside the network":       {vips("1.2.4.8"), vips("1.2.3.9"), "in none of the machine networks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret, "api_vips": wrong.api, "ingress_vips": wrong.ingress}
+			change := object{"api_vips": wrong.api, "ingress_vips": wrong.ingress}
+			if name == "outside the network" {
+				body["machine_networks"] = []object{{"cidr": "1.2.3.0/24"}}
+				change["machine_networks"] = body["machine_networks"]
+			}
+			text, err := json.Marshal(body)
+			require.NoError(t, err)
+			recorder := s.send(http.MethodPost, "/v2/clusters", nil, text)
+			require.Equal(t, http.StatusBadRequest, recorder.Code, recorder.Body)
+			require.Contains(t, recorder.Body.String(), wrong.says)
+			require.Contains(t, string(s.patch("/v2/clusters/"+registered, change, http.StatusBadRequest)), wrong.says)
+		})
+	}
+	for name, right := range map[string]struct{ api, ingress []object }{
+		"IPv4 first": {vips("1.2.3.8", "2001:db8::1"), vips("1.2.3.9", "2001:db8::2")},
+		"IPv6 first": {vips("2001:db8::1", "1.2.3.8"), vips("2001:db8::2", "1.2.3.9")},
+	} {
+		s.patch("/v2/clusters/"+registered, object{"api_vips": right.api, "ingress_vips": right.ingress}, http.StatusCreated)
+		require.NotEmpty(t, s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret, "api_vips": right.api, "ingress_vips": right.ingress}), name)
+	}
+	s.patch("/v2/clusters/"+registered, object{"api_vips": vips("1.2.3.8"), "ingress_vips": vips("1.2.3.8"), "load_balancer": object{"type": "user-managed"}, "machine_networks": []object{{"cidr": "1.2.3.0/24"}}}, http.StatusCreated)
+}
+
+func TestDescriptionsOfClustersAreHeldToTheRulesOfTheAssistedInstaller(t *testing.T) {
+	s := newServed(t)
+	good := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret}
+	registered := s.things()["cluster_id"]
+	for i, example := range []struct {
+		field  string
+		value  any
+		taken  bool
+		status int
+	}{
+		{"base_dns_domain", "example", true, 0}, {"base_dns_domain", "example.c", false, 400}, {"base_dns_domain", "-example.com", false, 400},
+		{"base_dns_domain", "1-example.com", true, 0}, {"base_dns_domain", "example.com", true, 0}, {"base_dns_domain", "sub.example.com", true, 0},
+		{"base_dns_domain", "deep.sub.example.com", true, 0}, {"base_dns_domain", "exam-ple.com", true, 0}, {"base_dns_domain", "exam--ple.com", true, 0},
+		{"base_dns_domain", "example.com1", true, 0}, {"base_dns_domain", "abc.com.c", false, 400},
+		{"name", strings.Repeat("abcdefghij", 6), false, 422}, {"name", strings.Repeat("a", 54), true, 0},
+		{"no_proxy", "*", true, 0}, {"no_proxy", "a.com,,", false, 400},
+		{"ssh_public_key", "ssh-rsa AAAAB3NzaC1yc2EAAAADAABgQD14Gv4V5DVvyr7O6 someone", false, 400},
+		{"ssh_public_key", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g someone", true, 0},
+		{"tags", "one,two words,three_3", true, 0}, {"tags", "one,,two", false, 400}, {"tags", "a-b", false, 400},
+		{"additional_ntp_source", "clock.example.com,10.0.0.1", true, 0}, {"additional_ntp_source", "clock 1", false, 400},
+		{"cluster_network_cidr", "0.0.0.a/8", false, 422},
+	} {
+		t.Run(strconv.Itoa(i)+" "+example.field, func(t *testing.T) {
+			body := object{example.field: example.value}
+			for name, value := range good {
+				if _, set := body[name]; !set {
+					body[name] = value
+				}
+			}
+			text, err := json.Marshal(body)
+			require.NoError(t, err)
+			recorder := s.send(http.MethodPost, "/v2/clusters", nil, text)
+			if example.taken {
+				require.Equal(t, http.StatusCreated, recorder.Code, recorder.Body)
+				s.patch("/v2/clusters/"+registered, object{example.field: example.value}, http.StatusCreated)
+			} else {
+				require.Equal(t, example.status, recorder.Code, recorder.Body)
+				s.patch("/v2/clusters/"+registered, object{example.field: example.value}, example.status)
+			}
+		})
+	}
+}
+
+func ip(text string) *strfmt.IPv4 { address := strfmt.IPv4(text); return &address }
