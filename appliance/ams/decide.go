@@ -288,7 +288,7 @@ func (s Situation) delta(action Action) Action {
 		case wanted == known && !insist:
 			*ack = known
 			action.Note = cmp.Or(action.Note, fmt.Sprintf("The %s was changed in AMS to %q; it is left so.", name, seen))
-		case known != seen && (s.Courier || s.Remembered.Reverify) && !insist && known != "":
+		case known != seen && seen != "" && (s.Courier || s.Remembered.Reverify && known != "") && !insist:
 			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be told; try again to overwrite it, or leave it so.", name, seen, known, wanted)
 		default:
 			*to = wanted

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -61,6 +62,7 @@ type Options struct {
 	Workers     int           // clusters at a time; 0: 4
 	ByHand      bool          // connect only for the time that Connect allows
 	Machine     string        // names this machine, so that copied data is noticed
+	Key         *sitekey.Key  // signs what a courier carries
 	Jitter      func(upTo time.Duration) time.Duration
 }
 

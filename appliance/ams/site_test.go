@@ -18,6 +18,7 @@ import (
 
 	"landfall/appliance/ams/amstest"
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -41,6 +42,7 @@ type site struct {
 	mu     sync.Mutex
 	option func(*Options)
 	wire   http.RoundTripper
+	key    *sitekey.Key
 	full   error // what the store answers instead of writing
 }
 
@@ -78,7 +80,11 @@ func newSite(t *testing.T, alter ...func(*Options)) *site {
 			fn(o)
 		}
 	}
-	s.openStore(t.TempDir())
+	dir := t.TempDir()
+	s.openStore(dir)
+	var err error
+	s.key, err = sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
 	s.restart()
 	return s
 }
@@ -99,7 +105,7 @@ func (s *site) restart() {
 	})
 	options := Options{
 		DB: s.db, Clusters: s, Client: client, URL: amsURL, Credentials: s.secret, Clock: s.clock, Logger: slog.New(slog.DiscardHandler),
-		Workers: 2, Machine: "here", Jitter: func(upTo time.Duration) time.Duration { return upTo },
+		Workers: 2, Machine: "here", Key: s.key, Jitter: func(upTo time.Duration) time.Duration { return upTo },
 	}
 	s.option(&options)
 	s.relay = New(options)

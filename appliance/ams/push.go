@@ -1,0 +1,215 @@
+package ams
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// PushOptions is what a push of a courier's file is made of.
+type PushOptions struct {
+	Client   *Client
+	Clock    clockwork.Clock
+	Key      *sitekey.Key // of the machine that pushes
+	Progress string       // file that a push which broke off goes on from
+	Account  string       // that subscriptions are made for; "" is the file's, or that of the credentials
+	Told     func(done, all int, entry CourierEntry)
+	Wait     time.Duration // quarantine; 0: 15 minutes
+}
+
+// Push tells AMS what a courier's file holds, by the same rules as the relay, and returns the receipts as far as it came. It may
+// be broken off at any point and repeated.
+func Push(ctx context.Context, file *CourierFile, options PushOptions) (*CourierFile, error) {
+	if options.Wait == 0 {
+		options.Wait = 15 * time.Minute
+	}
+	account, err := options.Client.Account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if want := file.Header.OrganizationID; want != "" && want != account.OrganizationID {
+		return nil, fmt.Errorf("the credentials are of organization %s, and the site's clusters belong to %s; log in to that one", orNone(account.Organization, account.OrganizationID), want)
+	}
+	book, err := openProgress(options.Progress, file)
+	if err != nil {
+		return nil, err
+	}
+	t := &teller{
+		api: options.Client, book: book, clock: options.Clock, by: byCourier, account: first(options.Account, file.Header.Account, account.Username),
+		identity: Identity{URL: file.Header.APIURL, OrganizationID: account.OrganizationID}.String(),
+		site:     Site{Organization: account.OrganizationID, AccountID: account.ID, FinalStatus: file.Header.FinalStatus, Quarantine: options.Wait},
+	}
+	receipts := &CourierFile{Header: file.Header}
+	receipts.Header.Kind, receipts.Header.CreatedAt = Receipts, options.Clock.Now().UTC()
+	broken := 0
+	var ended error
+	for i, entry := range file.Entries {
+		if ended = ctx.Err(); ended != nil {
+			break
+		}
+		came := t.tell(ctx, entry.ClusterID, false)
+		if ended = came.err; ended != nil {
+			break
+		}
+		receipt := book.receipt(entry, came)
+		receipts.Entries = append(receipts.Entries, receipt)
+		if options.Told != nil {
+			options.Told(i+1, len(file.Entries), receipt)
+		}
+		broken++
+		if came.failure == nil {
+			broken = 0
+		}
+		if broken == missesToStop || came.failure != nil && (came.failure.Class == Unauthorized || came.failure.Class == Intercepted) {
+			ended = came.failure
+			break
+		}
+	}
+	return receipts, errors.Join(ended, book.close())
+}
+
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// progressBook is the book of a courier: what the file said, and over it what was done so far, a line of JSON each.
+type progressBook struct {
+	file    *os.File
+	entries map[string]*CourierEntry
+}
+
+// progressLine is one change.
+type progressLine struct {
+	ClusterID  string            `json:"cluster_id"`
+	Remembered outbox.Remembered `json:"remembered"`
+}
+
+func openProgress(path string, file *CourierFile) (*progressBook, error) {
+	b := &progressBook{entries: make(map[string]*CourierEntry)}
+	for _, entry := range file.Entries {
+		entry.Remembered.Lease = nil
+		b.entries[entry.ClusterID] = &entry
+	}
+	if err := b.replay(path, file.Header.Export); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return nil, fmt.Errorf("keep how far the push came: %w", err)
+	}
+	if info, err := b.file.Stat(); err == nil && info.Size() == 0 {
+		return b, b.write(map[string]string{"export_id": file.Header.Export})
+	}
+	return b, nil
+}
+
+// replay reads what an earlier push of the same file did. A last line that was cut off did not count.
+func (b *progressBook) replay(path, export string) error {
+	text, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read how far the push came: %w", err)
+	}
+	lines := bufio.NewReader(text)
+	var head struct {
+		Export string `json:"export_id"`
+	}
+	if err = readLine(lines, &head); err == nil && head.Export != export {
+		err = fmt.Errorf("%s tells of another file; name another one with --progress", path)
+	}
+	for err == nil {
+		var line progressLine
+		if err = readLine(lines, &line); err == nil && b.entries[line.ClusterID] != nil {
+			b.entries[line.ClusterID].Remembered = line.Remembered
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("read how far the push came: %w", err)
+	}
+	return errors.Join(err, text.Close())
+}
+
+func (b *progressBook) write(line any) error {
+	text, err := json.Marshal(line)
+	if err == nil {
+		_, err = b.file.Write(append(text, '\n'))
+	}
+	if err = errors.Join(err, b.file.Sync()); err != nil {
+		return fmt.Errorf("keep how far the push came: %w", err)
+	}
+	return nil
+}
+
+func (b *progressBook) close() error { return b.file.Close() }
+
+// Entry implements [Book].
+func (b *progressBook) Entry(_ context.Context, clusterID string) (outbox.Desired, outbox.Remembered, error) {
+	entry, ok := b.entries[clusterID]
+	if !ok {
+		return outbox.Desired{}, outbox.Remembered{}, store.ErrNotFound
+	}
+	return entry.Desired, entry.Remembered, nil
+}
+
+// Change implements [Book].
+func (b *progressBook) Change(_ context.Context, clusterID string, _ Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+	entry, ok := b.entries[clusterID]
+	if !ok {
+		return store.ErrNotFound
+	}
+	next := entry.Remembered
+	if err := fn(&entry.Desired, &next); err != nil {
+		return err
+	}
+	if err := b.write(progressLine{clusterID, next}); err != nil {
+		return err
+	}
+	entry.Remembered = next
+	return nil
+}
+
+// receipt says what came of an entry.
+func (b *progressBook) receipt(was CourierEntry, came result) CourierEntry {
+	receipt := *b.entries[was.ClusterID]
+	r := receipt.Remembered
+	switch {
+	case r.Closed == endedNever:
+		receipt.Outcome = "nothing"
+	case r.Closed != "":
+		receipt.Outcome = r.Closed
+	case r.Stop != nil && r.Stop.Kind == outbox.Attention:
+		receipt.Outcome, receipt.Problem = "conflict", r.Stop.Reason
+	case r.Stop != nil:
+		receipt.Outcome, receipt.Problem = r.Stop.Kind, r.Stop.Reason
+	case came.state == told:
+		receipt.Outcome = "sent"
+	default:
+		receipt.Outcome = "later"
+		if came.failure != nil {
+			receipt.Problem = came.failure.Text
+		}
+	}
+	return receipt
+}
