@@ -13,9 +13,13 @@ import (
 
 	"landfall/appliance/ams"
 	"landfall/appliance/engine"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/console"
 )
+
+// amsReceiptsLimit is how large a courier's receipts may be, in bytes; those of ten thousand clusters are some 10 MiB.
+const amsReceiptsLimit = 256 << 20
 
 // subscriptions is what tells OpenShift Cluster Manager of the clusters; nil when the configuration switches it off.
 type subscriptions struct {
@@ -24,7 +28,7 @@ type subscriptions struct {
 }
 
 // newSubscriptions returns what tells AMS, which asks nobody before it runs.
-func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, version string, logger *slog.Logger) (*subscriptions, error) {
+func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key *sitekey.Key, version string, logger *slog.Logger) (*subscriptions, error) {
 	if !config.AMS.Enabled {
 		return nil, nil
 	}
@@ -49,7 +53,7 @@ func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, vers
 	})
 	return &subscriptions{Vault: vault, Relay: ams.New(ams.Options{
 		DB: db, Clusters: clusters, Client: client, URL: config.AMS.URL, Credentials: vault, Clock: clock, Logger: logger,
-		Account: config.AMS.Account, FinalStatus: config.AMS.FinalStatus, ByHand: config.AMS.Connect == "by-hand", Machine: machine(config.DataDir),
+		Account: config.AMS.Account, FinalStatus: config.AMS.FinalStatus, ByHand: config.AMS.Connect == "by-hand", Machine: machine(config.DataDir), Key: key,
 	})}, nil
 }
 

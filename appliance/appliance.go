@@ -122,7 +122,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}); err != nil {
 		return nil, err
 	}
-	if a.ams, err = newSubscriptions(config, a.db, a.engine, version, logger); err != nil {
+	if a.ams, err = newSubscriptions(config, a.db, a.engine, a.siteKey, version, logger); err != nil {
 		return nil, err
 	}
 	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), logger); err != nil {
@@ -139,9 +139,10 @@ func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: quiet, ShutdownTimeout: a.config.Timeouts.Shutdown,
 		RouteBodyLimits: map[string]int64{
-			api.LogsRoute:       int64(a.config.Limits.LogUploadBytes),
-			console.UploadRoute: int64(a.config.Limits.OSImageBytes),
-			console.MirrorRoute: console.MirrorUploadBytes,
+			api.LogsRoute:            int64(a.config.Limits.LogUploadBytes),
+			console.UploadRoute:      int64(a.config.Limits.OSImageBytes),
+			console.AMSReceiptsRoute: amsReceiptsLimit,
+			console.MirrorRoute:      console.MirrorUploadBytes,
 		},
 	})
 	service := &api.Service{

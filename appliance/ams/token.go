@@ -124,3 +124,27 @@ func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 	}
 	return nil, failure
 }
+
+// Fixed are credentials that are kept in memory alone.
+type Fixed struct {
+	mu     sync.Mutex
+	secret Secret
+}
+
+// NewFixed returns credentials that nothing outlives.
+func NewFixed(secret Secret) *Fixed { return &Fixed{secret: secret} }
+
+// Secret implements [Credentials].
+func (f *Fixed) Secret(context.Context) (Secret, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.secret, nil
+}
+
+// Rotate implements [Credentials].
+func (f *Fixed) Rotate(_ context.Context, _, fresh string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.secret.OfflineToken = fresh
+	return nil
+}

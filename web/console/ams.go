@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -27,10 +28,19 @@ type Subscriptions interface {
 	Accept(ctx context.Context) error
 	// Reverify has nothing made again or overwritten in AMS that differs from what is kept here.
 	Reverify(ctx context.Context) error
+	// ExportFile writes what waits as a courier's file and returns its id too.
+	ExportFile(ctx context.Context) (file []byte, id string, err error)
+	// Revoke gives what a courier was sent with back to the relay; "" is all couriers.
+	Revoke(ctx context.Context, export string) error
+	// ImportReceipts takes what a courier brings back; trust is the fingerprint of a key to trust from now on, or "".
+	ImportReceipts(ctx context.Context, from io.Reader, trust string) (ams.Imported, error)
 	Retry(ctx context.Context, clusterID, by string) error
 	CreateAgain(ctx context.Context, clusterID, by string) error
 	Leave(ctx context.Context, clusterID, by string) error
 }
+
+// AMSReceiptsRoute is the route of a courier's receipts, which hold AMS's own objects of all clusters.
+const AMSReceiptsRoute = AMSPath + "/receipts"
 
 // AMSOrder is the body of an order about a cluster's subscription.
 type AMSOrder struct {
@@ -71,6 +81,14 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions) {
 	router.POST(AMSPath+"/connect", s.connect)
 	router.POST(AMSPath+"/accept", s.plain(of.Accept))
 	router.POST(AMSPath+"/reverify", s.plain(of.Reverify))
+	router.POST(AMSPath+"/exports", s.export)
+	router.DELETE(AMSPath+"/exports/:id", func(c echo.Context) error {
+		if err := of.Revoke(c.Request().Context(), c.Param("id")); err != nil {
+			return orderProblem(err)
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
+	router.POST(AMSReceiptsRoute, s.receipts)
 	router.POST(AMSPath+"/clusters/:id/retry", s.order(of.Retry))
 	router.POST(AMSPath+"/clusters/:id/create-again", s.order(of.CreateAgain))
 	router.POST(AMSPath+"/clusters/:id/leave", s.order(of.Leave))
@@ -118,6 +136,24 @@ func (s subscriptions) connect(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
+func (s subscriptions) export(c echo.Context) error {
+	file, id, err := s.of.ExportFile(c.Request().Context())
+	if err != nil {
+		return orderProblem(err)
+	}
+	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="landfall-ams-`+id+`.lfc"`)
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.Blob(http.StatusOK, "application/octet-stream", file)
+}
+
+func (s subscriptions) receipts(c echo.Context) error {
+	came, err := s.of.ImportReceipts(c.Request().Context(), c.Request().Body, c.QueryParam("trust"))
+	if err != nil {
+		return orderProblem(err)
+	}
+	return answer(c, came)
+}
+
 func (s subscriptions) plain(do func(context.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := do(c.Request().Context()); err != nil {
@@ -147,7 +183,9 @@ func orderProblem(err error) error {
 	switch {
 	case errors.Is(err, ams.ErrNothing):
 		return &problem.Error{Status: http.StatusNotFound, Reason: err.Error(), Err: err}
-	case errors.Is(err, ams.ErrPaused), errors.Is(err, ams.ErrConfigured):
+	case errors.Is(err, ams.ErrCourier):
+		return &problem.Error{Status: http.StatusBadRequest, Reason: err.Error(), Err: err}
+	case errors.Is(err, ams.ErrUntrusted), errors.Is(err, ams.ErrPaused), errors.Is(err, ams.ErrConfigured):
 		return &problem.Error{Status: http.StatusConflict, Reason: err.Error(), Err: err}
 	}
 	return err

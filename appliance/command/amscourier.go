@@ -1,0 +1,255 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/spf13/cobra"
+
+	"landfall/appliance"
+	"landfall/appliance/ams"
+	"landfall/appliance/sitekey"
+	"landfall/web/console"
+)
+
+func newAMSExport() *cobra.Command {
+	var out string
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "export -o FILE",
+		Short: "Write what AMS must be told to a file that a courier carries to a connected machine",
+		Long: "Write what AMS must be told to a file that a courier carries to a connected machine. The file is signed with the site's key and\n" +
+			"holds no token and no pull secret. Until its receipts come back, or a week has passed, or it is revoked, the appliance itself\n" +
+			"makes and deletes no subscription of the clusters in it.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				return usage("name the file to write with -o")
+			}
+			var file []byte
+			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil, &file); err != nil {
+				return err
+			}
+			read, err := ams.ReadCourier(bytes.NewReader(file), ams.Export)
+			if err != nil {
+				return err
+			}
+			w, finish, err := output(out, cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			_, err = w.Write(file)
+			if err := finish(err); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d clusters are in export %s of site %s.\n", len(read.Entries), read.Header.Export, read.Header.Site)
+			return nil
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write; - is standard output")
+	return cmd
+}
+
+func newAMSRevoke() *cobra.Command {
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "revoke EXPORT",
+		Short: "Take back what a courier was sent with that does not return",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/exports/"+url.PathEscape(arguments[0]), nil, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	return cmd
+}
+
+func newAMSImport() *cobra.Command {
+	var trust string
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "import RECEIPTS",
+		Short: "Take the receipts that a courier brings back",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			text, err := os.ReadFile(arguments[0])
+			if err != nil {
+				return fmt.Errorf("read the receipts: %w", err)
+			}
+			var came ams.Imported
+			if err := appliance.send(cmd.Context(), http.MethodPost, console.AMSReceiptsRoute+"?trust="+url.QueryEscape(trust), "application/octet-stream", bytes.NewReader(text), &came); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d clusters were told, %d receipts said nothing new, %d need attention, %d are of clusters that are not here.\n",
+				came.Told, came.Already, came.Stopped, came.Unknown)
+			return nil
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&trust, "trust", "", "fingerprint of the pushing machine's key, when it comes for the first time")
+	return cmd
+}
+
+// pushCredentials are by what a pushing machine proves who it is.
+type pushCredentials struct{ tokenFile, clientID, secretFile, ocmConfig string }
+
+func newAMSPush() *cobra.Command {
+	var given pushCredentials
+	var progress, receipts, tokenURL, proxy, caFile, site, account string
+	cmd := &cobra.Command{
+		Use:   "push FILE",
+		Short: "On a connected machine: tell AMS what a site's file holds, and write the receipts",
+		Long: "On a connected machine: tell AMS what a site's file holds, with your own credentials, and write the receipts beside it. It can be\n" +
+			"broken off and repeated: it goes on where it was, and says nothing twice.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			text, err := os.ReadFile(arguments[0])
+			if err != nil {
+				return fmt.Errorf("read the file: %w", err)
+			}
+			file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export)
+			if err != nil {
+				return err
+			}
+			if site != "" && site != file.Header.Key.Fingerprint() {
+				return fmt.Errorf("%s is signed by site %s, not by %s", arguments[0], file.Header.Key.Fingerprint(), site)
+			}
+			key, err := ownKey()
+			if err != nil {
+				return err
+			}
+			secret, err := given.read(cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			api, err := pushClient(file.Header.APIURL, tokenURL, proxy, caFile, secret)
+			if err != nil {
+				return err
+			}
+			orElse(&progress, arguments[0]+".progress")
+			orElse(&receipts, strings.TrimSuffix(arguments[0], ".lfc")+".receipts.lfc")
+			fmt.Fprintf(cmd.OutOrStdout(), "Export %s of site %s for %s: %d clusters.\n", file.Header.Export, file.Header.Site, file.Header.APIURL, len(file.Entries))
+			came, err := ams.Push(cmd.Context(), file, ams.PushOptions{
+				Client: api, Clock: clockwork.NewRealClock(), Key: key, Progress: progress, Account: account,
+				Told: func(done, all int, entry ams.CourierEntry) {
+					fmt.Fprintf(cmd.OutOrStdout(), "%d/%d %s %s: %s %s\n", done, all, entry.ClusterID, entry.Desired.DisplayName, entry.Outcome, entry.Problem)
+				},
+			})
+			if came == nil {
+				return err
+			}
+			return errors.Join(err, writeReceipts(cmd.OutOrStdout(), receipts, key, *came))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&given.tokenFile, "token-file", "", "file with an offline token; - is standard input")
+	flags.StringVar(&given.clientID, "client-id", "", "name of a service account")
+	flags.StringVar(&given.secretFile, "client-secret-file", "", "file with the service account's secret; - is standard input")
+	flags.StringVar(&given.ocmConfig, "ocm-config", "", "file in which the ocm command keeps its login, after ocm login; it is only read")
+	flags.StringVar(&progress, "progress", "", "file that keeps how far the push came (default FILE.progress)")
+	flags.StringVarP(&receipts, "output", "o", "", "file for the receipts (default FILE.receipts.lfc)")
+	flags.StringVar(&tokenURL, "token-url", appliance.Default().AMS.TokenURL, "URL at which credentials are exchanged for tokens")
+	flags.StringVar(&proxy, "proxy", "", "URL of a proxy (default as HTTPS_PROXY says)")
+	flags.StringVar(&caFile, "ca-bundle", "", "certificates (PEM) to trust beside those of the system")
+	flags.StringVar(&site, "site", "", "fingerprint of the site's key, to be sure of where the file comes from")
+	flags.StringVar(&account, "account", "", "user name that subscriptions are made for (default that of the file, or of the credentials)")
+	return cmd
+}
+
+func orElse(value *string, otherwise string) {
+	if *value == "" {
+		*value = otherwise
+	}
+}
+
+func pushClient(apiURL, tokenURL, proxy, caFile string, secret ams.Secret) (*ams.Client, error) {
+	var ca []byte
+	if caFile != "" {
+		var err error
+		if ca, err = os.ReadFile(caFile); err != nil {
+			return nil, fmt.Errorf("read the certificates: %w", err)
+		}
+	}
+	transport, err := ams.NewTransport(proxy, ca, ams.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return ams.NewClient(ams.ClientOptions{
+		URL: apiURL, TokenURL: tokenURL, Transport: transport, Credentials: ams.NewFixed(secret), Rate: 1 / appliance.Default().AMS.CallInterval.Seconds(),
+		UserAgent: "landfall/" + Version(), Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
+	}), nil
+}
+
+func (p pushCredentials) read(in io.Reader) (ams.Secret, error) {
+	switch {
+	case p.ocmConfig != "":
+		return readOCM(p.ocmConfig)
+	case p.tokenFile != "":
+		token, err := readLine(p.tokenFile, in)
+		return ams.Secret{OfflineToken: token}, err
+	case p.clientID != "" && p.secretFile != "":
+		secret, err := readLine(p.secretFile, in)
+		return ams.Secret{ClientID: p.clientID, ClientSecret: secret}, err
+	}
+	return ams.Secret{}, usage("say who you are: --token-file, --client-id with --client-secret-file, or --ocm-config")
+}
+
+// readOCM takes the credentials out of the file of the ocm command (ocm-cli, pkg/config).
+func readOCM(path string) (ams.Secret, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ams.Secret{}, fmt.Errorf("read the login of ocm: %w", err)
+	}
+	var config struct {
+		RefreshToken string `json:"refresh_token"`
+		ClientID     string `json:"client_id"`
+		ClientSecret string `json:"client_secret"`
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return ams.Secret{}, fmt.Errorf("%s is no file of the ocm command: %w", path, err)
+	}
+	secret := ams.Secret{OfflineToken: config.RefreshToken, ClientSecret: config.ClientSecret}
+	if config.ClientSecret != "" {
+		secret = ams.Secret{ClientID: config.ClientID, ClientSecret: config.ClientSecret}
+	}
+	if secret.Empty() {
+		return secret, fmt.Errorf("%s holds no login; run ocm login first", path)
+	}
+	return secret, nil
+}
+
+// ownKey is the key of this machine, with which it signs receipts; it is made when it is first needed.
+func ownKey() (*sitekey.Key, error) {
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return nil, fmt.Errorf("find the folder for this machine's key: %w", err)
+	}
+	folder = filepath.Join(folder, "landfall")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for this machine's key: %w", err)
+	}
+	return sitekey.LoadOrCreate(folder)
+}
+
+func writeReceipts(out io.Writer, path string, key *sitekey.Key, receipts ams.CourierFile) error {
+	w, finish, err := output(path, out)
+	if err != nil {
+		return err
+	}
+	if err := finish(ams.WriteCourier(w, key, receipts)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The receipts are in %s, signed by %s.\n", path, key.Public().Fingerprint())
+	return nil
+}
