@@ -67,6 +67,8 @@ type RoleEdits struct {
 	ServiceCA []byte
 	// IPv6 keeps the DHCPv6 identity that the host had while it was discovered.
 	IPv6 bool
+	// Files are written to the nodes beside these.
+	Files []File
 }
 
 // EditRole edits master.ign, worker.ign or arbiter.ign as openshift-install wrote it, keeping its version.
@@ -78,7 +80,7 @@ func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 	if edits.IPv6 {
 		files = append(files, File{Path: "/etc/NetworkManager/conf.d/01-ipv6.conf", Mode: 0o644, Data: []byte(ipv6Conf)})
 	}
-	return addFiles(role, files)
+	return addFiles(role, append(files, edits.Files...))
 }
 
 // BootstrapEdits says what kind of installation the bootstrap config is for.

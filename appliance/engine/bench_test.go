@@ -298,6 +298,7 @@ type testHost struct {
 	skew      time.Duration // of its clock
 	memory    int64         // bytes
 	maker     string
+	agent     string
 	dualStack bool
 	diskFails bool
 	imageGone bool
@@ -307,7 +308,7 @@ type testHost struct {
 }
 
 func (b *bench) newHost(env string, number int) *testHost {
-	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number), memory: 64 << 30, maker: "Dell Inc.", loadBalancer: true}
+	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number), memory: 64 << 30, maker: "Dell Inc.", agent: "quay.io/parts/agent", loadBalancer: true}
 }
 
 // host registers a host and lets it report what it is asked for.
@@ -321,14 +322,14 @@ func (b *bench) host(env string, number int) *testHost {
 
 func (h *testHost) register() error {
 	id := strfmt.UUID(h.id)
-	_, err := h.b.RegisterHost(h.b.Context(), h.env, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: "quay.io/parts/agent"})
+	_, err := h.b.RegisterHost(h.b.Context(), h.env, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: h.agent})
 	return err
 }
 
 func (h *testHost) poll() *models.Steps {
 	h.b.Helper()
 	body, err := h.b.Instructions(h.b.Context(), Poll{
-		InfraEnvID: h.env, HostID: h.id, AgentVersion: "quay.io/parts/agent", Timestamp: h.b.clock.Now().Add(h.skew).Unix(),
+		InfraEnvID: h.env, HostID: h.id, AgentVersion: h.agent, Timestamp: h.b.clock.Now().Add(h.skew).Unix(),
 	})
 	require.NoError(h.b, err)
 	var steps models.Steps

@@ -304,3 +304,22 @@ func TestClustersOfOthersAreNotTold(t *testing.T) {
 	require.NoError(t, b.DeregisterCluster(t.Context(), elsewhere.ID.String()))
 	require.Empty(t, b.outboxKeys())
 }
+
+func TestAnAgentOfAnotherVersionIsReplaced(t *testing.T) {
+	b := newBench(t, nil)
+	b.Engine.Images.Agent = "quay.io/parts/agent:new"
+	_, env := b.singleNode()
+	h := b.newHost(env, 1)
+	require.NoError(t, h.register())
+	require.Equal(t, []models.StepType{models.StepTypeUpgradeAgent}, h.stepTypes(), "and nothing else until it is")
+	step := h.poll().Instructions[0]
+	require.JSONEq(t, `{"agent_image":"quay.io/parts/agent:new"}`, step.Args[0])
+	require.NoError(t, h.reply(&models.StepReply{StepType: step.StepType, Output: `{"agent_image":"quay.io/parts/agent:new","result":"failure"}`}))
+	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
+	require.Contains(t, h.require(discovering).ValidationsInfo, `runs agent \"quay.io/parts/agent\" and \"quay.io/parts/agent:new\" is needed`)
+
+	h.agent = "quay.io/parts/agent:new"
+	require.NoError(t, h.register())
+	h.report()
+	h.require(known)
+}

@@ -217,6 +217,7 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 	}
 	c.noteCatalogs(row, from.path(), nil)
 	c.noteCatalogs(row, to.path(), to.Content)
+	c.settleCluster(id)
 	message := fmt.Sprintf("Cluster %s: the manifest %s was changed.", row.API.Name, to.path())
 	if from.path() != to.path() {
 		message = fmt.Sprintf("Cluster %s: the manifest %s is %s now.", row.API.Name, from.path(), to.path())
@@ -225,6 +226,13 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 		installerFiles.Put(c.tx, id+"/"+manifestFolder+to.path(), staged, c.now),
 		c.clusterEvent(row, eventManifestChanged, models.EventSeverityInfo, "%s", message),
 	)
+}
+
+// hasManifests tells whether people have added manifests to a cluster.
+func (c *change) hasManifests(id string) (bool, error) {
+	found := false
+	err := installerFiles.Keys(c.tx, id+"/"+manifestFolder, func(string) error { found = true; return store.ErrStop })
+	return found, err
 }
 
 // DeleteManifest takes a manifest away again; one that is not there is no error.
@@ -251,6 +259,7 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 			return err
 		}
 		c.noteCatalogs(row, m.path(), nil)
+		c.settleCluster(id)
 		left := 0
 		if err := installerFiles.Keys(c.tx, id+"/"+manifestFolder, func(string) error { left++; return nil }); err != nil {
 			return err

@@ -357,7 +357,11 @@ func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string
 		if !ok {
 			continue
 		}
-		edited, err := ignition.EditRole(config, ignition.RoleEdits{ServiceCA: serviceCA, IPv6: p.hasIPv6()})
+		edits := ignition.RoleEdits{ServiceCA: serviceCA, IPv6: p.hasIPv6()}
+		if role == release.MasterIgnition {
+			edits.Files = p.leaseFiles()
+		}
+		edited, err := ignition.EditRole(config, edits)
 		if err != nil {
 			return nil, fmt.Errorf("editing the generated %s: %w", role, err)
 		}
@@ -394,6 +398,11 @@ func (p *plan) systemManifests() (map[string][]byte, error) {
 	for name, content := range p.timeManifests() {
 		manifests[filepath.Join("openshift", name)] = content
 	}
+	platform, err := p.platformManifests()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(manifests, platform)
 	operators, err := p.operatorManifests()
 	if err != nil {
 		return nil, err

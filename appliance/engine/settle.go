@@ -189,6 +189,7 @@ func validated(status string) bool {
 func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnvRecord, w *roster) (*validation.Report, error) {
 	input := validation.HostInput{
 		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h), Disabled: c.e.DisabledValidations,
+		AgentImage: c.e.Images.Agent,
 	}
 	version := env.API.OpenshiftVersion
 	if w != nil {
@@ -360,9 +361,13 @@ func (c *change) refreshState(w *roster) (bool, error) {
 
 func (c *change) validateCluster(w *roster) error {
 	row := w.row
+	custom, err := c.hasManifests(row.API.ID.String())
+	if err != nil {
+		return err
+	}
 	w.report = validation.Cluster(validation.ClusterInput{
 		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
-		MissingCatalogs: c.e.missingCatalogs(row),
+		MissingCatalogs: c.e.missingCatalogs(row), CustomManifests: custom,
 	})
 	before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), w.report.JSON())
 	if err != nil || !changed {

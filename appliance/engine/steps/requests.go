@@ -77,15 +77,15 @@ func dhcpStep(in Input) (*models.Step, error) {
 	if !ok {
 		return nil, fmt.Errorf("host %s has no interface in machine network %s to ask for addresses by DHCP", in.Host.Name(), machines[0])
 	}
-	api, ingress := vipMAC(c, "api"), vipMAC(c, "ingress")
+	api, ingress := VIPMAC(c, "api"), VIPMAC(c, "ingress")
 	return request(models.StepTypeDhcpLeaseAllocate, models.DhcpAllocationRequest{
 		Interface: &nic.Name, APIVipMac: &api, IngressVipMac: &ingress, APIVipLease: in.APIVIPLease, IngressVipLease: in.IngressVIPLease,
 	})
 }
 
-// vipMAC is the MAC address under which an address of the cluster is asked for: always the same for a cluster, and from the
+// VIPMAC is the MAC address under which an address of the cluster is asked for: always the same for a cluster, and from the
 // range that anybody may assign (IEEE 802, locally administered).
-func vipMAC(c *models.Cluster, name string) strfmt.MAC {
+func VIPMAC(c *models.Cluster, name string) strfmt.MAC {
 	sum := sha256.Sum256([]byte(string(*c.ID) + "-" + name))
 	return strfmt.MAC(net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String())
 }

@@ -173,6 +173,11 @@ func encrypted(c *models.Cluster) bool {
 	return on != "" && on != models.DiskEncryptionEnableOnNone
 }
 
+// Encrypts tells whether the disks of the hosts of a role are encrypted.
+func Encrypts(c *models.Cluster, role models.HostRole) bool {
+	return encrypted(c) && encryptedFor(c.DiskEncryption, role)
+}
+
 func tpmEncryption(c *models.Cluster) bool {
 	return encrypted(c) && text(c.DiskEncryption.Mode) == models.DiskEncryptionModeTpmv2
 }

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/engine/validation"
+)
+
+// manifestsOf are the manifests that the appliance adds to the installation of a cluster of its kind.
+func (b *bench) manifestsOf(kind topology, update *models.V2ClusterUpdateParams) map[string]string {
+	b.Helper()
+	cluster := b.readyCluster(kind)
+	if update != nil {
+		_, err := b.UpdateCluster(b.Context(), cluster, update)
+		require.NoError(b, err)
+	}
+	plan, err := b.planInstallation(cluster)
+	require.NoError(b, err)
+	made, err := plan.platformManifests()
+	require.NoError(b, err)
+	texts := make(map[string]string)
+	for name, text := range made {
+		require.NoError(b, yaml.Unmarshal(text, new(any)), name)
+		texts[name] = string(text)
+	}
+	return texts
+}
+
+func kindNamed(name string) topology {
+	return topologies()[slices.IndexFunc(topologies(), func(k topology) bool { return k.name == name })]
+}
+
+const (
+	schedulablePatch = "openshift/cluster-scheduler-02-config.yml.patch_ai_set_masters_schedulable"
+	oneWorkerPatch   = "manifests/cluster-infrastructure-02-config.yml.patch_infrastructure_topology"
+)
+
+func TestTheControlPlaneRunsWorkloadsWhereNobodyElseDoes(t *testing.T) {
+	compact := newBench(t, nil).manifestsOf(kindNamed("compact"), nil)
+	require.Equal(t, "---\n- op: replace\n  path: /spec/mastersSchedulable\n  value: true\n", compact[schedulablePatch])
+	require.NotContains(t, compact, oneWorkerPatch)
+
+	workers := newBench(t, nil).manifestsOf(kindNamed("workers"), nil)
+	require.NotContains(t, workers, schedulablePatch, "two workers do")
+	wished := newBench(t, nil).manifestsOf(kindNamed("workers"), &models.V2ClusterUpdateParams{SchedulableMasters: swag.Bool(true)})
+	require.Contains(t, wished, schedulablePatch)
+
+	one := newBench(t, nil).manifestsOf(kindNamed("none"), nil)
+	require.Contains(t, one[oneWorkerPatch], "path: /status/infrastructureTopology\n  value: HighlyAvailable\n", "the masters are a second place")
+	require.Contains(t, one, schedulablePatch)
+}
+
+func TestEachRoleTakesItsNetworkAnewBehindISCSI(t *testing.T) {
+	made := newBench(t, nil).manifestsOf(kindNamed("arbiter"), nil)
+	for _, role := range []string{"master", "worker", "arbiter"} {
+		require.Contains(t, made["openshift/50-"+role+"s-iscsi-nic-reapply.yaml"], "machineconfiguration.openshift.io/role: "+role)
+	}
+}
+
+func TestDisksAreEncrypted(t *testing.T) {
+	encrypted := func(kind, on, mode, servers string) []string {
+		made := newBench(t, nil).manifestsOf(kindNamed(kind), &models.V2ClusterUpdateParams{
+			DiskEncryption: &models.DiskEncryption{EnableOn: &on, Mode: &mode, TangServers: servers},
+		})
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(made)) {
+			if strings.HasSuffix(name, "-encryption.yaml") {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	const servers = `[{"url":"http://tang.site.test:7500","thumbprint":"PLjNyRdGw03zlRoGjQYMahSZGu9"}]`
+	require.Empty(t, encrypted("compact", models.DiskEncryptionEnableOnNone, models.DiskEncryptionModeTpmv2, ""))
+	require.Equal(t, []string{"openshift/99-openshift-master-tpm-encryption.yaml", "openshift/99-openshift-worker-tpm-encryption.yaml"},
+		encrypted("compact", models.DiskEncryptionEnableOnAll, models.DiskEncryptionModeTpmv2, ""))
+	require.Equal(t, []string{"openshift/99-openshift-arbiter-tang-encryption.yaml"},
+		encrypted("arbiter", models.DiskEncryptionEnableOnArbiters, models.DiskEncryptionModeTang, servers))
+
+	made := newBench(t, nil).manifestsOf(kindNamed("compact"), &models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{
+		EnableOn: swag.String(models.DiskEncryptionEnableOnMasters), Mode: swag.String(models.DiskEncryptionModeTang), TangServers: servers,
+	}})
+	require.Equal(t, `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: master-tang
+  labels:
+    machineconfiguration.openshift.io/role: master
+spec:
+  config:
+    ignition:
+      version: 3.2.0
+    storage:
+      filesystems:
+        - device: /dev/mapper/root
+          format: xfs
+          label: root
+          wipeFilesystem: true
+      luks:
+        - clevis:
+            tang:
+              - url: http://tang.site.test:7500
+                thumbprint: PLjNyRdGw03zlRoGjQYMahSZGu9
+          device: /dev/disk/by-partlabel/root
+          label: luks-root
+          name: root
+          options:
+            - --cipher
+            - aes-cbc-essiv:sha256
+          wipeVolume: true
+  kernelArguments:
+    - rd.neednet=1
+`, made["openshift/99-openshift-master-tang-encryption.yaml"])
+}
+
+func TestEncryptionGoesByTheRulesOfFIPS(t *testing.T) {
+	b := newBench(t, nil)
+	cluster := b.readyCluster(kindNamed("compact"))
+	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{
+		DiskEncryption: &models.DiskEncryption{EnableOn: swag.String(models.DiskEncryptionEnableOnAll), Mode: swag.String(models.DiskEncryptionModeTpmv2)},
+	})
+	require.NoError(t, err)
+	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"fips": true}`))
+	plan, err := b.planInstallation(cluster)
+	require.NoError(t, err)
+	made, err := plan.platformManifests()
+	require.NoError(t, err)
+	require.Contains(t, string(made["openshift/99-openshift-master-tpm-encryption.yaml"]), "- aes-xts-plain64\n")
+	require.Contains(t, string(made["openshift/99-openshift-master-tpm-encryption.yaml"]), "tpm2: true\n")
+}
+
+func TestControlPlaneNodesKeepTheLeasesOfTheClustersAddresses(t *testing.T) {
+	b := newBench(t, nil)
+	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: swag.String(testPullSecret),
+		VipDhcpAllocation: swag.Bool(true), NetworkType: swag.String(models.ClusterNetworkTypeOpenShiftSDN), MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
+	})
+	require.NoError(t, err)
+	plan, err := b.planInstallation(created.ID.String())
+	require.NoError(t, err)
+	require.Empty(t, plan.leaseFiles(), "there are none yet")
+
+	plan.row.API.APIVips, plan.row.API.IngressVips = []*models.APIVip{{IP: "192.168.10.4"}}, []*models.IngressVip{{IP: "192.168.10.5"}}
+	plan.row.APILease = "lease {\n}"
+	files := plan.leaseFiles()
+	require.Len(t, files, 2)
+	require.Equal(t, "/etc/keepalived/unsupported-monitor.conf", files[0].Path)
+	require.Regexp(t, `^api-vip:\n  name: api\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.4\ningress-vip:\n  name: ingress\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.5\n$`, string(files[0].Data))
+	require.Equal(t, "/etc/keepalived/lease-api", files[1].Path)
+}
+
+func TestWhatComesWithManifestsWaitsForThem(t *testing.T) {
+	oracle := external("oci", models.PlatformExternalCloudControllerManagerExternal)
+	for name, c := range map[string]struct {
+		asked models.ClusterCreateParams
+		check validation.ID
+	}{
+		"another maker's network": {models.ClusterCreateParams{NetworkType: swag.String("Cilium")}, validation.CustomManifestsRequirementsSatisfied},
+		"no network":              {models.ClusterCreateParams{NetworkType: swag.String(networkNone)}, validation.CustomManifestsRequirementsSatisfied},
+		"Oracle Cloud":            {models.ClusterCreateParams{Platform: oracle}, validation.PlatformRequirementsSatisfied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			c.asked.Name, c.asked.BaseDNSDomain, c.asked.OpenshiftVersion, c.asked.PullSecret = swag.String("bench"), "site.test", swag.String("4.20.8"), swag.String(testPullSecret)
+			created, err := b.RegisterCluster(t.Context(), &c.asked)
+			require.NoError(t, err)
+			id := created.ID.String()
+			status := func() string {
+				shown, err := b.Cluster(id)
+				require.NoError(t, err)
+				var groups map[string][]validation.Result
+				require.NoError(t, json.Unmarshal([]byte(shown.ValidationsInfo), &groups))
+				for _, results := range groups {
+					for _, result := range results {
+						if result.ID == c.check {
+							return string(result.Status)
+						}
+					}
+				}
+				return ""
+			}
+			require.Equal(t, "failure", status())
+			manifest := Manifest{Folder: "openshift", Name: "plugin.yaml", Content: []byte("kind: Plugin\n")}
+			_, err = b.CreateManifest(t.Context(), id, manifest)
+			require.NoError(t, err)
+			require.Equal(t, "success", status())
+			require.NoError(t, b.DeleteManifest(t.Context(), id, manifest))
+			require.Equal(t, "failure", status())
+		})
+	}
+}
