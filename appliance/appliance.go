@@ -51,6 +51,7 @@ type Appliance struct {
 	siteKey   *sitekey.Key
 	recent    *recentLog
 	mirror    *siteMirror
+	prover    *mirrorProver
 	releases  *release.Library
 	engine    *engine.Engine
 	ams       *subscriptions
@@ -114,8 +115,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}); err != nil {
 		return nil, err
 	}
+	a.prover = newMirrorProver(config, a.mirror, a.releases, a.siteKey, a.db, version, logger)
 	if a.engine, err = engine.New(engine.Options{
-		DB: a.db, Releases: a.releases, Mirror: a.mirror, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
+		DB: a.db, Releases: a.releases, Mirror: a.mirror, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 		Requirements: minimums, DisabledValidations: disabled, Catalogs: a.mirror.operatorCatalogs,
@@ -128,6 +130,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), logger); err != nil {
 		return nil, err
 	}
+	a.prover.engine = a.engine
 	a.mirror.changed = func(ctx context.Context) {
 		a.engine.RefreshImages(ctx)
 		a.engine.RefreshOperators(ctx)
@@ -161,7 +164,7 @@ func (a *Appliance) newServer() error {
 	}
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Mirror: a.mirror, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
+		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
 		Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
 		return err
@@ -214,6 +217,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 		start(a.boot.serve)
 	}
 	start(a.followInfraEnvs)
+	start(func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) })
 	group.Wait()
 	close(failures)
 	var errs []error
@@ -262,6 +266,9 @@ func (a *Appliance) Close() error {
 	}
 	if a.images != nil {
 		errs = append(errs, a.images.Close())
+	}
+	if a.prover != nil {
+		a.prover.close()
 	}
 	if a.releases != nil {
 		errs = append(errs, a.releases.Close())

@@ -25,7 +25,7 @@ func newMirror() *cobra.Command {
 		Use:   "mirror",
 		Short: "Import, show and explain the site's mirror rules",
 	}
-	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove())
+	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove(), newMirrorProve(), newMirrorAcceptGaps())
 	return cmd
 }
 

@@ -68,6 +68,7 @@ type Options struct {
 	DB                  *store.DB
 	Releases            Releases
 	Mirror              Mirror
+	MirrorProver        MirrorProver // nil: nothing is proven before an installation
 	Clock               clockwork.Clock
 	Logger              *slog.Logger
 	URL                 string // what hosts reach, without a trailing slash

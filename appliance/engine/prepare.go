@@ -180,6 +180,9 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 		return err
 	}
 	defer done()
+	if err := e.proveMirror(ctx, id, note); err != nil {
+		return err
+	}
 	if err := note("Preparing the installation: openshift-install is generating manifests and ignition configs."); err != nil {
 		return err
 	}

@@ -46,6 +46,8 @@ type clusterRecord struct {
 	IngressLease string         `json:"ingress_lease,omitempty"`
 	Catalogs     []catalogNote  `json:"catalogs,omitempty"`                // where its manifests say that operators come from
 	Follows      bool           `json:"machine_network_follows,omitempty"` // its machine network is the one that its VIPs or hosts have
+
+	MirrorGapsAccepted bool `json:"mirror_gaps_accepted,omitempty"` // it is installed although the mirror lacks images
 }
 
 // releaseRecord names what a cluster's release payload holds that hosts are told of.

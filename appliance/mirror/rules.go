@@ -76,6 +76,16 @@ func (r *Rules) CABundle() []byte {
 	return append([]byte(nil), r.ca...)
 }
 
+// Trusting returns the same rules with CAs (PEM) beside theirs.
+func (r *Rules) Trusting(bundle []byte) *Rules {
+	with := Rules{ca: bundle}
+	if r != nil {
+		with = *r
+		with.ca = append(r.CABundle(), bundle...)
+	}
+	return &with
+}
+
 // Hosts lists the hosts of the mirrors, without ports, sorted: what must be reached without a proxy.
 func (r *Rules) Hosts() []string {
 	if r == nil {

@@ -47,6 +47,8 @@ type Options struct {
 	Operators Operators
 	// Journals makes the journals of clusters; nil leaves their download out.
 	Journals Journals
+	// MirrorProofs are the proofs of the mirror; nil leaves their operations out.
+	MirrorProofs MirrorProofs
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -123,6 +125,9 @@ func Register(router *echo.Echo, options Options) error {
 	}
 	if options.Doctor != nil {
 		registerDoctor(router, options.Doctor)
+	}
+	if options.MirrorProofs != nil {
+		mirrorProofs{options.MirrorProofs}.register(router)
 	}
 	router.GET("/api/*", func(c echo.Context) error {
 		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)

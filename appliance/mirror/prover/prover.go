@@ -61,6 +61,8 @@ type Request struct {
 	Architectures []string
 	// Secret is the pull secret of the nodes; nil is nobody's.
 	Secret authn.Keychain
+	// Client has other rules or another trust than the prover's own; nil is that.
+	Client *mirror.Client
 	// Signatures also asks for the Sigstore signatures of images.
 	Signatures bool
 	// Bytes also reads every layer and computes its digest.

@@ -408,7 +408,7 @@ func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 		}
 		auth = found
 	}
-	base := r.session.prover.options.Client.Transport(r.endpoint)
+	base := r.session.request.Client.Transport(r.endpoint)
 	if agent := r.session.prover.options.UserAgent; agent != "" {
 		base = transport.NewUserAgent(base, agent)
 	}

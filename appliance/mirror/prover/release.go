@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
+	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 )
 
@@ -24,6 +25,7 @@ type ReleaseRequest struct {
 	// Platform is the cluster's (baremetal, none, vsphere, nutanix, external); "" is not known.
 	Platform string
 	Secret   authn.Keychain
+	Client   *mirror.Client // as in Request
 	// Also are images beside the release's, such as an agent of the site's own.
 	Also []string
 	// Signatures, Bytes and Fresh are those of Request.
@@ -41,11 +43,14 @@ type ReleaseReport struct {
 	Unread bool `json:"unread,omitempty"`
 }
 
+// ReleaseImageName is what the release image itself is called in a report.
+const ReleaseImageName = "release image"
+
 // Release proves the release image and, if that is held, all images that it names. The error is that of the context, of
 // reading the payload, or of Options.Proven; what is wrong with the mirror is in the report.
 func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseRequest, progress func(Progress)) (*ReleaseReport, error) {
-	own := Image{Ref: request.PullSpec, Names: []string{"release image"}}
-	wanted := Request{Images: []Image{own}, Architectures: architectures(request.Architecture), Secret: request.Secret, Fresh: request.Fresh}
+	own := Image{Ref: request.PullSpec, Names: []string{ReleaseImageName}}
+	wanted := Request{Images: []Image{own}, Architectures: architectures(request.Architecture), Secret: request.Secret, Client: request.Client, Fresh: request.Fresh}
 	first, err := p.Prove(ctx, wanted, nil)
 	if err != nil {
 		return nil, err

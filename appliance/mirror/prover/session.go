@@ -32,7 +32,10 @@ func newSession(p *Prover, request Request, progress func(Progress)) *session {
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	return &session{prover: p, request: request, rules: p.options.Client.Rules(), hosts: map[string]*host{},
+	if request.Client == nil {
+		request.Client = p.options.Client
+	}
+	return &session{prover: p, request: request, rules: request.Client.Rules(), hosts: map[string]*host{},
 		repositories: map[string]*repository{}, found: map[string]*outcome{}, done: Progress{Total: len(request.Images)}, progress: progress}
 }
 

@@ -3,6 +3,11 @@
 package registrytest
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance"
+	"landfall/appliance/command"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/prover"
 	"landfall/appliance/simulate"
@@ -158,4 +165,64 @@ func TestAnImageThatLiesWhereNoRuleLooksIsFound(t *testing.T) {
 	rules := s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release, "quay.io/elsewhere": "elsewhere/etcd"}))
 	report := s.Prove(t, rules, Password)
 	requireVerdicts(t, report, map[string]prover.Verdict{"etcd": prover.MissingManifest}, []string{"but the rules look in " + s.Host + "/openshift/release; correct the rule for " + ComponentSource})
+}
+
+func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
+	s := NewSite(t)
+	layers, err := s.Images["must-gather"].Layers()
+	require.NoError(t, err)
+	layer, err := layers[len(layers)-1].Digest()
+	require.NoError(t, err)
+	s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd"))
+	s.Delete(t, Release, "blobs/"+layer.String())
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	config := appliance.Default()
+	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
+	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64", URL: s.Payload.Release}}
+	config.Mirror = appliance.Mirror{CABundle: write("ca.pem", s.CA), PullSecret: write("secret.json", []byte(s.PullSecret(Password))),
+		IDMSFiles: []string{write("idms.yaml", s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release}))}}
+	running, err := appliance.New(t.Context(), config, discard(), "test")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- running.Run(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
+	url, list, stick := running.LocalURL(), filepath.Join(dir, "list.txt"), filepath.Join(dir, "stick")
+	upstream := write("registries.conf", fmt.Appendf(nil, "[[registry]]\nlocation = \"quay.io\"\nblocked = true\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n", s.Upstream))
+	run := func(code int, arguments ...string) {
+		t.Helper()
+		require.Equal(t, code, command.Execute(arguments), "landfall %s", strings.Join(arguments, " "))
+	}
+	fill := func() {
+		run(0, "courier", "fill", list, "-o", stick, "--registries-conf", upstream, "--part-size", "64KiB")
+	}
+	push := func() {
+		run(0, "courier", "push", stick, "--to", s.Host, "--ca", config.Mirror.CABundle, "--pull-secret", config.Mirror.PullSecret)
+	}
+	prove := []string{"mirror", "prove", "--url", url, "--release", s.Payload.Version, "--fresh"}
+
+	run(1, append(prove, "--list", list)...)
+	fill()
+	push()
+	run(0, prove...)
+	run(0, append(prove, "--bytes")...)
+
+	s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) // a list that can't name what belongs to it
+	for tag := range s.Payload.Images {
+		s.Delete(t, Release, "manifests/"+s.Digest(t, tag))
+	}
+	run(1, append(prove, "--list", list)...)
+	fill()
+	push()
+	run(0, prove...)
+
+	text, err := os.ReadFile(list)
+	require.NoError(t, err)
+	write("list.txt", bytes.Replace(text, []byte("ocp-release@"), []byte("ocp-releasf@"), 1))
+	run(1, "courier", "fill", list, "-o", stick, "--registries-conf", upstream)
 }

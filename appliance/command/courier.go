@@ -1,0 +1,187 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/courier"
+	"landfall/appliance/release"
+)
+
+func newCourier() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "courier",
+		Short: "Bring images to a site by hand",
+	}
+	group(cmd, newCourierFill(), newCourierPush())
+	return cmd
+}
+
+// registryFlags say how registries are spoken with.
+type registryFlags struct {
+	secret, ca, registriesConf string
+}
+
+func (f *registryFlags) keychain() (authn.Keychain, error) {
+	if f.secret == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(f.secret)
+	if err != nil {
+		return nil, fmt.Errorf("read the pull secret: %w", err)
+	}
+	return mirror.ParsePullSecret(string(text))
+}
+
+func (f *registryFlags) client(throughProxy bool) (*mirror.Client, error) {
+	rules, err := mirror.Load(mirror.Files{RegistriesConf: f.registriesConf, CABundle: f.ca})
+	if err != nil {
+		return nil, err
+	}
+	options := mirror.ClientOptions{UserAgent: "landfall/" + version}
+	if throughProxy {
+		options.Proxy = http.ProxyFromEnvironment
+	}
+	return mirror.NewClient(rules, options), nil
+}
+
+func newCourierFill() *cobra.Command {
+	flags := &registryFlags{}
+	var dir, part string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "fill LIST -o DIR",
+		Short: "Fetch what a site's shopping list names, on a connected machine",
+		Long: "Fetch what a site's shopping list names into a folder, such as one on a stick. The list is the plain one of the Mirror\n" +
+			"page or of landfall mirror prove --list; one that was altered is refused. A run that was interrupted goes on where it\n" +
+			"stopped; files stay below 4 GiB.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			size, err := partSize(part)
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				return usage("name the folder to fill with -o")
+			}
+			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size}, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), filled)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d images, %d layers and configs, %s; fetched now: %s\n", dir, filled.Images, filled.Blobs, inMB(filled.Bytes), inMB(filled.Fetched))
+			return err
+		},
+	}
+	set := cmd.Flags()
+	set.StringVarP(&dir, "output", "o", "", "folder to fill")
+	set.StringVar(&flags.secret, "pull-secret", "", "file with the pull secret for the source registries")
+	set.StringVar(&flags.ca, "ca", "", "certificates (PEM) that registries are trusted by, beside those of the system")
+	set.StringVar(&flags.registriesConf, "registries-conf", "", "registries.conf of this machine, if it reaches the sources through mirrors")
+	set.StringVar(&part, "part-size", "", "largest size of a file, such as 1GiB; default: just below 4 GiB")
+	set.BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func fill(ctx context.Context, flags *registryFlags, path string, o courier.FillOptions, errOut io.Writer) (_ *courier.Filled, err error) {
+	list, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the shopping list: %w", err)
+	}
+	_, key, err := courier.Parse(list)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	fmt.Fprintf(errOut, "landfall: the list is signed by the site with the key %s\n", key.Fingerprint())
+	if o.Secret, err = flags.keychain(); err != nil {
+		return nil, err
+	}
+	if o.Client, err = flags.client(true); err != nil {
+		return nil, err
+	}
+	defer o.Client.CloseIdleConnections()
+	cache, err := os.MkdirTemp("", "landfall-courier-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
+	library, err := release.New(release.Options{Mirror: o.Client, CacheDir: cache, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, library.Close()) }()
+	o.Payloads = library
+	bar := newMeter(errOut, 0, "fetching images")
+	defer bar.end()
+	o.Progress = func(_ string, done, total int, _ int64) { bar.set(int64(done), int64(total)) }
+	return courier.Fill(ctx, list, o)
+}
+
+func newCourierPush() *cobra.Command {
+	flags := &registryFlags{}
+	var o courier.PushOptions
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "push DIR --to REGISTRY",
+		Short: "Put what a courier brought into the site's mirror",
+		Long: "Put what landfall courier fill fetched where the site's mirror rules look for it. What the mirror has is not sent again.\n" +
+			"landfall mirror prove tells then what has arrived.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+			o.Dir = arguments[0]
+			if o.Secret, err = flags.keychain(); err != nil {
+				return err
+			}
+			if o.Client, err = flags.client(false); err != nil {
+				return err
+			}
+			defer o.Client.CloseIdleConnections()
+			bar := newMeter(cmd.ErrOrStderr(), 0, "pushing images")
+			defer bar.end()
+			o.Progress = func(_ string, done, total int) { bar.set(int64(done), int64(total)) }
+			pushed, err := courier.Push(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), pushed)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n", pushed.Images, pushed.Blobs, inMB(pushed.Bytes))
+			return err
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&o.To, "to", "", "the mirror as host or host:port; default: as the list says")
+	set.StringVar(&flags.secret, "pull-secret", "", "file with credentials that may write, in the form of a pull secret")
+	set.StringVar(&flags.ca, "ca", "", "certificates (PEM) that the mirror is trusted by, beside those of the system")
+	set.BoolVar(&o.Insecure, "insecure", false, "the mirror speaks plain HTTP or has a certificate that nobody vouches for")
+	set.BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// partSize reads a size such as 512MiB.
+func partSize(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number, unit := int64(0), ""
+	if _, err := fmt.Sscanf(text, "%d%s", &number, &unit); err != nil && unit == "" && number == 0 {
+		return 0, usage("--part-size is %q; write it as 512MiB or 1GiB", text)
+	}
+	factor, ok := map[string]int64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+	if !ok || number <= 0 || number > 4<<30/factor {
+		return 0, usage("--part-size is %q; write it as 512MiB or 1GiB, below 4GiB", text)
+	}
+	return number * factor, nil
+}

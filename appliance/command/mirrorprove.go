@@ -1,0 +1,176 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/web/console"
+)
+
+// mirrorProve is what landfall mirror prove is told.
+type mirrorProve struct {
+	appliance    client
+	wanted       console.MirrorProofRequest
+	secret       string
+	list, format string
+	asJSON       bool
+	errOut       io.Writer
+}
+
+func newMirrorProve() *cobra.Command {
+	o := &mirrorProve{}
+	cmd := &cobra.Command{
+		Use:   "prove (--release VERSION|PULLSPEC | --cluster ID)",
+		Short: "Ask the mirror for everything that an installation pulls",
+		Long: "Have a running appliance ask the mirror for all images of a release, or of a cluster's, with all their layers, where the\n" +
+			"nodes will ask for them. The exit code is 1 if an installation would fail by what is missing.\n" +
+			"--list writes what is to be brought as a signed list for landfall courier fill.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.errOut = cmd.ErrOrStderr()
+			if (o.wanted.Release == "") == (o.wanted.ClusterID == "") {
+				return usage("give either --release or --cluster")
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	o.appliance.addFlag(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&o.wanted.Release, "release", "", "version under release_images, or pull spec of a release image")
+	flags.StringVar(&o.wanted.Architecture, "arch", "", "architecture of the hosts; default: the release's")
+	flags.StringVar(&o.wanted.ClusterID, "cluster", "", "id of a cluster, whose release and pull secret are taken")
+	flags.StringVar(&o.secret, "pull-secret", "", "with --release: file with the pull secret for the mirror; default: the appliance's own")
+	flags.BoolVar(&o.wanted.Bytes, "bytes", false, "read every layer and compare its digest; goes on where it was interrupted")
+	flags.BoolVar(&o.wanted.Fresh, "fresh", false, "forget what was proven a moment ago")
+	flags.StringVar(&o.list, "list", "", "file to write the shopping list to, if something is missing")
+	flags.StringVar(&o.format, "format", "text", "of the list: text, imageset (for oc-mirror), csv")
+	flags.BoolVar(&o.asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
+	if o.secret != "" {
+		secret, err := os.ReadFile(o.secret)
+		if err != nil {
+			return fmt.Errorf("read the pull secret: %w", err)
+		}
+		o.wanted.PullSecret = string(secret)
+	}
+	proof := new(console.MirrorProof)
+	if err := o.appliance.call(ctx, http.MethodPost, console.MirrorProofsRoute, o.wanted, proof); err != nil {
+		return err
+	}
+	if err := o.follow(ctx, proof); err != nil {
+		return err
+	}
+	if proof.State == console.ProofFailed {
+		return errors.New(proof.Message)
+	}
+	if o.asJSON {
+		if err := writeJSON(out, proof); err != nil {
+			return err
+		}
+	} else if err := writeProof(out, proof); err != nil {
+		return err
+	}
+	if proof.Complete {
+		return nil
+	}
+	if o.list != "" {
+		if err := o.writeList(ctx, proof.ID); err != nil {
+			return err
+		}
+	}
+	return &outcomeError{code: exitFailure}
+}
+
+func (o *mirrorProve) follow(ctx context.Context, proof *console.MirrorProof) error {
+	bar := newMeter(o.errOut, 0, "asking the mirror")
+	defer bar.end()
+	for proof.State == console.ProofRunning {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollEvery):
+		}
+		if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+proof.ID, nil, proof); err != nil {
+			return err
+		}
+		if proof.BytesTotal > 0 {
+			bar.set(proof.BytesRead, proof.BytesTotal)
+		} else {
+			bar.set(int64(proof.Images), int64(proof.Total))
+		}
+	}
+	return nil
+}
+
+func (o *mirrorProve) writeList(ctx context.Context, id string) error {
+	var list []byte
+	if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+id+"/list?format="+url.QueryEscape(o.format), nil, &list); err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.list, list, 0o644); err != nil {
+		return fmt.Errorf("write the list: %w", err)
+	}
+	fmt.Fprintf(o.errOut, "landfall: what is to be brought is in %s; landfall courier fill takes it\n", o.list)
+	return nil
+}
+
+func writeProof(out io.Writer, proof *console.MirrorProof) error {
+	report := proof.Report
+	if report == nil {
+		return nil
+	}
+	var errs []error
+	line := func(format string, arguments ...any) {
+		_, err := fmt.Fprintf(out, format+"\n", arguments...)
+		errs = append(errs, err)
+	}
+	line("%s %s", proof.Release, report.Version)
+	for _, fault := range report.Faults {
+		line("FAULT %s (%d images)", fault.Text, fault.Images)
+	}
+	for i := range report.Results {
+		if result := &report.Results[i]; result.Gap() && result.Text != "" {
+			line("GAP %s: %s", result.Verdict, result.Text)
+		}
+	}
+	for _, warning := range report.Warnings {
+		line("note %s", warning)
+	}
+	if proof.Awaited > 0 {
+		line("%d of %d images of the last list have arrived", proof.Arrived, proof.Awaited)
+	}
+	line("%s %.1f GB, %d requests, %s", proof.Message, float64(report.Bytes)/1e9, report.Requests, report.Took.Round(time.Millisecond))
+	return errors.Join(errs...)
+}
+
+func newMirrorAcceptGaps() *cobra.Command {
+	appliance := &client{}
+	var cluster string
+	var revoke bool
+	cmd := &cobra.Command{
+		Use:   "accept-gaps --cluster ID",
+		Short: "Have a cluster be installed although images are missing in the mirror",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster == "" {
+				return usage("give --cluster")
+			}
+			return appliance.call(cmd.Context(), http.MethodPut, console.BasePath+"/clusters/"+url.PathEscape(cluster)+"/mirror-gaps", map[string]bool{"accept": !revoke}, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "take it back")
+	return cmd
+}

@@ -1,0 +1,281 @@
+package courier
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A filled folder has the list as it was signed, bundle.json, and in blobs/ each manifest, config and layer once, named by
+// the hexadecimal digits of its digest. What is larger than a part goes on in files with .1, .2 and so on behind the name, so
+// that it fits on a FAT file system; what is not whole yet is named .partial.
+const (
+	listFile   = "list.txt"
+	bundleFile = "bundle.json"
+	blobsDir   = "blobs"
+	partial    = ".partial"
+)
+
+// DefaultPart is the size of parts, bytes: below the 4 GiB that a file on a FAT file system may have.
+const DefaultPart = 4<<30 - 1<<20
+
+// bundle is bundle.json.
+type bundle struct {
+	Version int      `json:"version"`
+	Release string   `json:"release"`
+	Items   []packed `json:"items"`
+}
+
+// packed is an image in a folder.
+type packed struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Digest      string `json:"digest"`
+	MediaType   string `json:"media_type"`
+}
+
+// folder keeps blobs by their digests.
+type folder struct {
+	dir  string
+	part int64
+}
+
+func openFolder(dir string, part int64) (*folder, error) {
+	if part == 0 {
+		part = DefaultPart
+	}
+	if part < 0 || part >= 4<<30 {
+		return nil, fmt.Errorf("parts of %d bytes are not possible; give less than 4 GiB", part)
+	}
+	return &folder{dir, part}, os.MkdirAll(filepath.Join(dir, blobsDir), 0o755)
+}
+
+// path names part number n of a blob.
+func (f *folder) path(digest string, n int, whole bool) string {
+	name := strings.TrimPrefix(digest, "sha256:")
+	if !whole {
+		name += partial
+	}
+	if n > 0 {
+		name += fmt.Sprintf(".%d", n)
+	}
+	return filepath.Join(f.dir, blobsDir, name)
+}
+
+// parts counts the files of a blob and their bytes.
+func (f *folder) parts(digest string, whole bool) (count int, size int64, err error) {
+	for {
+		info, err := os.Stat(f.path(digest, count, whole))
+		if errors.Is(err, fs.ErrNotExist) {
+			return count, size, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		count++
+		size += info.Size()
+	}
+}
+
+// has tells whether a blob of that size is whole; a negative size is any.
+func (f *folder) has(digest string, size int64) (bool, error) {
+	count, have, err := f.parts(digest, true)
+	return count > 0 && (size < 0 || have == size), err
+}
+
+// open reads a blob through its parts.
+func (f *folder) open(digest string, whole bool) (io.ReadCloser, error) {
+	count, _, err := f.parts(digest, whole)
+	if err != nil {
+		return nil, err
+	}
+	if count == 0 {
+		return nil, fmt.Errorf("%s has no %s; fill it again", f.dir, digest)
+	}
+	joined := &parts{}
+	for n := range count {
+		file, err := os.Open(f.path(digest, n, whole))
+		if err != nil {
+			return nil, errors.Join(err, joined.Close())
+		}
+		joined.files = append(joined.files, file)
+	}
+	readers := make([]io.Reader, count)
+	for i, file := range joined.files {
+		readers[i] = file
+	}
+	joined.Reader = io.MultiReader(readers...)
+	return joined, nil
+}
+
+type parts struct {
+	io.Reader
+	files []*os.File
+}
+
+// Close closes the files of all parts.
+func (p *parts) Close() error {
+	var errs []error
+	for _, file := range p.files {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// complete gives a blob that was written whole its names.
+func (f *folder) complete(digest string) error {
+	count, _, err := f.parts(digest, false)
+	if err != nil {
+		return err
+	}
+	for n := count - 1; n >= 0; n-- { // the first is the one that says it is there
+		if err := os.Rename(f.path(digest, n, false), f.path(digest, n, true)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes what was written of a blob.
+func (f *folder) discard(digest string) error {
+	count, _, err := f.parts(digest, false)
+	errs := []error{err}
+	for n := range count {
+		errs = append(errs, os.Remove(f.path(digest, n, false)))
+	}
+	return errors.Join(errs...)
+}
+
+// writer appends to a blob, beginning another file when one is full.
+type writer struct {
+	folder *folder
+	digest string
+	n      int
+	left   int64
+	file   *os.File
+}
+
+func (f *folder) append(digest string) (*writer, error) {
+	count, size, err := f.parts(digest, false)
+	if err != nil {
+		return nil, err
+	}
+	n := max(count-1, 0)
+	w := &writer{folder: f, digest: digest, n: n, left: f.part - (size - int64(n)*f.part)}
+	w.file, err = os.OpenFile(f.path(digest, n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	return w, err
+}
+
+// Write appends.
+func (w *writer) Write(data []byte) (int, error) {
+	written := 0
+	for len(data) > 0 {
+		if w.left == 0 {
+			if err := errors.Join(w.file.Sync(), w.file.Close()); err != nil {
+				return written, err
+			}
+			w.n++
+			var err error
+			if w.file, err = os.OpenFile(w.folder.path(w.digest, w.n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+				return written, err
+			}
+			w.left = w.folder.part
+		}
+		n, err := w.file.Write(data[:min(int64(len(data)), w.left)])
+		written += n
+		w.left -= int64(n)
+		data = data[n:]
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// Close keeps what was written.
+func (w *writer) Close() error { return errors.Join(w.file.Sync(), w.file.Close()) }
+
+// put keeps a small blob that is at hand.
+func (f *folder) put(digest string, data []byte) error {
+	if whole, err := f.has(digest, int64(len(data))); whole || err != nil {
+		return err
+	}
+	if err := f.discard(digest); err != nil {
+		return err
+	}
+	w, err := f.append(digest)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return f.complete(digest)
+}
+
+// manifest reads a manifest back and compares its digest.
+func (f *folder) manifest(digest string) ([]byte, error) {
+	in, err := f.open(digest, true)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(in, manifestLimit+1))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return nil, err
+	}
+	if got := digestOf(data); got != digest {
+		return nil, damaged(f.dir, digest)
+	}
+	return data, nil
+}
+
+// manifestLimit bounds a manifest, bytes.
+const manifestLimit = 8 << 20
+
+func damaged(dir, digest string) error {
+	return fmt.Errorf("%s in %s is damaged: its bytes have another digest; remove the file and fill the folder again", digest, dir)
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func (f *folder) writeBundle(b bundle, list []byte) error {
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(f.dir, listFile), list, 0o644), replace(filepath.Join(f.dir, bundleFile), text))
+}
+
+// replace writes a file that is whole or not there.
+func replace(path string, data []byte) error {
+	if err := os.WriteFile(path+partial, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+partial, path)
+}
+
+func (f *folder) readBundle() (*bundle, error) {
+	text, err := os.ReadFile(filepath.Join(f.dir, bundleFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s was not filled to its end: it has no %s; run landfall courier fill again", f.dir, bundleFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := new(bundle)
+	if err := json.Unmarshal(text, b); err != nil || b.Version != 1 {
+		return nil, fmt.Errorf("%s is not what landfall courier fill of this release writes; fill the folder again", filepath.Join(f.dir, bundleFile))
+	}
+	return b, nil
+}

@@ -1,0 +1,101 @@
+package appliance
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/courier"
+	"landfall/appliance/mirror/prover"
+)
+
+// shoppingList is what a proof found missing, and where it goes. Images that are there and that no rule leads to are not on
+// it: what is missing of them is a rule.
+func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.List {
+	list := &courier.List{
+		Created: report.Started.Truncate(time.Second), Release: byDigest(report.PullSpec, report.Digest), Version: report.Version,
+		Architecture: report.Architecture, Whole: report.Unread,
+	}
+	for i := range report.Results {
+		result := &report.Results[i]
+		switch result.Verdict {
+		case prover.NoRule, prover.MissingManifest, prover.MissingLayer, prover.Damaged, prover.TagRule:
+		default:
+			continue
+		}
+		digest, err := name.NewDigest(result.Ref)
+		if err != nil || result.Elsewhere != "" {
+			continue
+		}
+		item := courier.Item{Source: result.Ref, Names: result.Names, Why: string(result.Verdict)}
+		for _, part := range result.Missing {
+			item.Bytes += part.Bytes
+		}
+		item.Destination = destination(result, digest, rules) + ":" + itemTag(report, result, digest)
+		list.Items = append(list.Items, item)
+	}
+	if list.Whole {
+		for _, rule := range rules.List() {
+			for _, m := range rule.Mirrors {
+				if m.For != "tag-only" {
+					list.Rules = append(list.Rules, courier.Rule{Source: rule.Prefix, Mirror: m.Location})
+					break
+				}
+			}
+		}
+	}
+	return list
+}
+
+// byDigest names the release by its digest as far as that is known.
+func byDigest(pullSpec, digest string) string {
+	if ref, err := name.ParseReference(pullSpec); err == nil && digest != "" {
+		return ref.Context().Name() + "@" + digest
+	}
+	return pullSpec
+}
+
+// destination is the repository where the rules look first; for an image that has no rule, its path at the first mirror.
+func destination(result *prover.Result, digest name.Digest, rules *mirror.Rules) string {
+	if repository, _, ok := strings.Cut(result.Endpoint, "@"); ok {
+		return repository
+	}
+	host := digest.Context().RegistryStr()
+	for _, rule := range rules.List() {
+		if len(rule.Mirrors) > 0 {
+			host, _, _ = strings.Cut(rule.Mirrors[0].Location, "/")
+			break
+		}
+	}
+	return host + "/" + digest.Context().RepositoryStr()
+}
+
+func itemTag(report *prover.ReleaseReport, result *prover.Result, digest name.Digest) string {
+	switch {
+	case len(result.Names) == 0, report.Version == "":
+		return courier.DigestTag(digest.DigestStr())
+	case result.Names[0] == prover.ReleaseImageName:
+		return courier.ComponentTag(report.Version, report.Architecture, "")
+	}
+	return courier.ComponentTag(report.Version, report.Architecture, result.Names[0])
+}
+
+// render writes a list in a format and names the file.
+func (p *mirrorProver) render(list *courier.List, format string) (string, []byte, error) {
+	date := list.Created.Format("20060102-150405")
+	switch format {
+	case "", "text":
+		data, err := list.Text(p.key)
+		return "landfall-list-" + date + ".txt", data, err
+	case "imageset":
+		data, err := list.ImageSet(p.key)
+		return "imageset-config-" + date + ".yaml", data, err
+	case "csv":
+		data, err := list.CSV(p.key)
+		return "landfall-list-" + date + ".csv", data, err
+	}
+	return "", nil, fmt.Errorf("there is no format %q; text, imageset and csv are known", format)
+}
