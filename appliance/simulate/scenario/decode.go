@@ -308,7 +308,7 @@ func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
 }
 
 func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
-	setDefault(&k.Name, fmt.Sprintf("kind-%s", strings.Trim(key, "sites[]")))
+	setDefault(&k.Name, "kind-"+strings.TrimSuffix(strings.TrimPrefix(key, "sites["), "]"))
 	setDefault(&k.Count, 1)
 	setDefault(&k.Clusters, 1)
 	setDefault(&k.Topology, 1)
