@@ -10,6 +10,7 @@ import { LiveProvider } from './live/LiveProvider';
 const Installer = lazy(() => import('./Installer'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
+const ReferencePage = lazy(() => import('./reference/ReferencePage'));
 
 /** The page: our header and banner around the Assisted Installer's own screens and ours, kept live by the appliance's feed. */
 export const App = () => (
@@ -27,6 +28,7 @@ export const App = () => (
             <Routes>
               <Route path="/os-images" element={<OsImagesPage />} />
               <Route path="/doctor" element={<DoctorPage />} />
+              <Route path="/reference" element={<ReferencePage />} />
               <Route path="*" element={<Installer />} />
             </Routes>
           </Suspense>

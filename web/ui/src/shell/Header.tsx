@@ -29,6 +29,7 @@ const pages = [
   { path: '/assisted-installer/clusters', name: 'Clusters' },
   { path: '/os-images', name: 'OS images' },
   { path: '/doctor', name: 'Doctor' },
+  { path: '/reference', name: 'API' },
 ];
 
 /** The pages; that of the OS images says how far uploads are. */

@@ -1,0 +1,146 @@
+/** What the page reads of the API's OpenAPI 3 document. */
+export type Document = {
+  info: { title: string; version: string; description?: string };
+  servers?: { url: string }[];
+  paths: Record<string, Record<string, Described>>;
+  components: { schemas: Record<string, Schema> };
+};
+
+type Described = {
+  operationId: string;
+  summary?: string;
+  parameters?: { name: string; in: string; required?: boolean; schema: Schema }[];
+  requestBody?: { content: Record<string, { schema: Schema }> };
+  responses: Record<string, { description: string; content?: Record<string, { schema: Schema }> }>;
+  'x-landfall-addition'?: boolean;
+};
+
+export type Schema = {
+  $ref?: string;
+  type?: string;
+  format?: string;
+  enum?: unknown[];
+  required?: string[];
+  properties?: Record<string, Schema>;
+  additionalProperties?: Schema;
+  items?: Schema;
+};
+
+export type Parameter = { name: string; place: string; required: boolean; type: string };
+export type Field = { name: string; depth: number; required: boolean; type: string };
+export type Answer = { status: string; meaning: string; type: string };
+
+export type Operation = {
+  id: string;
+  method: string;
+  path: string;
+  summary: string;
+  added: boolean;
+  parameters: Parameter[];
+  body: Field[];
+  bodyType: string;
+  answers: Answer[];
+};
+
+export type Group = { name: string; operations: Operation[] };
+
+const referred = /^#\/components\/schemas\/(.+)$/;
+
+const nameOf = (schema: Schema): string | undefined => referred.exec(schema.$ref ?? '')?.[1];
+
+/** A schema in a few words: its name where it has one. */
+export const typeOf = (schema: Schema | undefined): string => {
+  if (!schema) {
+    return '';
+  }
+  const name = nameOf(schema);
+  if (name !== undefined) {
+    return name;
+  }
+  if (schema.enum) {
+    return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
+  }
+  if (schema.type === 'array') {
+    return `list of ${typeOf(schema.items) || 'anything'}`;
+  }
+  if (schema.type === 'object' && schema.additionalProperties) {
+    return `map of ${typeOf(schema.additionalProperties) || 'anything'}`;
+  }
+  return [schema.type ?? 'anything', schema.format].filter(Boolean).join(', ');
+};
+
+/** How deep fields within fields are shown. */
+const deepest = 3;
+
+/** The fields of a schema, each after the one that it lies in. A schema within itself is not opened again. */
+export const fieldsOf = (document: Document, schema: Schema | undefined): Field[] => {
+  const visit = (at: Schema, depth: number, opened: string[]): Field[] => {
+    const name = nameOf(at);
+    if (at.type === 'array' && at.items) {
+      return visit(at.items, depth, opened);
+    }
+    if (name !== undefined) {
+      const found = document.components.schemas[name];
+      return found && !opened.includes(name) ? visit(found, depth, [...opened, name]) : [];
+    }
+    if (depth >= deepest) {
+      return [];
+    }
+    return Object.entries(at.properties ?? {})
+      .sort(([a], [b]) => a.localeCompare(b))
+      .flatMap(([field, inner]) => [
+        { name: field, depth, required: at.required?.includes(field) ?? false, type: typeOf(inner) },
+        ...visit(inner, depth + 1, opened),
+      ]);
+  };
+  return schema ? visit(schema, 0, []) : [];
+};
+
+const contentOf = (content: Record<string, { schema: Schema }> | undefined): Schema | undefined =>
+  Object.values(content ?? {})[0]?.schema;
+
+const operationOf = (document: Document, method: string, path: string, said: Described): Operation => {
+  const body = contentOf(said.requestBody?.content);
+  return {
+    id: said.operationId,
+    method: method.toUpperCase(),
+    path: (document.servers?.[0]?.url ?? '') + path,
+    summary: said.summary ?? '',
+    added: said['x-landfall-addition'] ?? false,
+    parameters: (said.parameters ?? []).map(({ name, in: place, required, schema }) => ({
+      name,
+      place,
+      required: required ?? false,
+      type: typeOf(schema),
+    })),
+    body: fieldsOf(document, body),
+    bodyType: typeOf(body),
+    answers: Object.entries(said.responses).map(([status, { description, content }]) => ({
+      status,
+      meaning: description,
+      type: typeOf(contentOf(content)),
+    })),
+  };
+};
+
+const order = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+/** The operations whose id, path or summary has all of the words, by the noun that their path begins with. */
+export const groupsOf = (document: Document, search: string): Group[] => {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const groups = new Map<string, Operation[]>();
+  for (const path of Object.keys(document.paths).sort()) {
+    const noun = path.split('/')[2] ?? path;
+    const operations = Object.entries(document.paths[path] ?? {})
+      .map(([method, said]) => operationOf(document, method, path, said))
+      .filter(({ id, path: at, summary }) => {
+        const text = `${id} ${at} ${summary}`.toLowerCase();
+        return words.every((word) => text.includes(word));
+      })
+      .sort((a, b) => order.indexOf(a.method) - order.indexOf(b.method));
+    if (operations.length > 0) {
+      groups.set(noun, [...(groups.get(noun) ?? []), ...operations]);
+    }
+  }
+  return [...groups].map(([name, operations]) => ({ name, operations }));
+};
