@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -293,6 +295,47 @@ func TestWhatOperatorsNeedOfTheMirrorIsSaid(t *testing.T) {
 	requireRefusal(t, ask(t, http.MethodGet, base+"/operators?openshift_version=latest", nil), 400, `"latest" is none`)
 	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators", nil), 404, "There is no cluster")
 	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators/imageset-config.yaml", nil), 404, "There is no cluster")
+}
+
+func TestTheCatalogIsReadAndEachImageAskedFor(t *testing.T) {
+	registry, err := simulate.NewRegistry(t.Context(), "127.0.0.1:0", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, registry.Close()) })
+	const version = "4.20"
+	resources, err := simulate.PushCatalog(t.Context(), registry.Addr, simulate.Catalog{Index: "redhat-operator-index", Version: version, Packages: []simulate.CatalogPackage{
+		{Name: "lvms-operator", Images: []string{"registry.redhat.io/lvms4"}, Held: true},
+		{Name: "kubevirt-hyperconverged", Channel: "candidate"},
+		{Name: "metallb-operator", Images: []string{"registry.redhat.io/openshift4"}},
+	}})
+	require.NoError(t, err)
+	s := newSite(t)
+	file := filepath.Join(t.TempDir(), "cs.yaml")
+	require.NoError(t, os.WriteFile(file, resources, 0o600))
+	s.config.Mirror.IDMSFiles = append(s.config.Mirror.IDMSFiles, file)
+	address, _ := s.start(t)
+	d := &door{t, upstream(t, address), s, address + apiPath}
+	cluster := d.cluster(func(params *models.ClusterCreateParams) {
+		params.OlmOperators = chosen("lvm", "cnv", "metallb", "loki", "nvidia-gpu")
+	})
+
+	var found []engine.OperatorCheck
+	checked := address + "/api/landfall/v1/clusters/" + cluster.String() + "/operators/check"
+	ask(t, http.MethodPost, checked, nil).read(t, http.StatusOK, &found)
+	by := make(map[string]engine.OperatorCheck)
+	for _, one := range found {
+		by[one.Name] = one
+	}
+	require.Empty(t, by["lvm"].Problems)
+	require.Equal(t, []string{"lvms-operator.v1.0.0", "stable"}, []string{by["lvm"].Bundle, by["lvm"].Channel})
+	require.Len(t, by["lvm"].Images, 2, "the bundle's and one that it needs")
+	require.Contains(t, by["cnv"].Problems[0], `has no channel "stable"`)
+	require.Contains(t, by["cnv"].Problems[0], "candidate")
+	require.Contains(t, by["metallb"].Problems[0], "2 of the 2 images of MetalLB can't be had")
+	require.Contains(t, by["metallb"].Images[1].Problem, "registry.redhat.io/openshift4/metallb-operator@sha256:")
+	require.Contains(t, by["loki"].Problems[0], "has no package loki-operator")
+	require.Contains(t, by["nvidia-gpu"].Problems[0], "No mirror rule leads registry.redhat.io/redhat/certified-operator-index:v"+version)
+	require.Len(t, by["nvidia-gpu"].Problems, 2, "and nobody serves it")
+	requireRefusal(t, ask(t, http.MethodPost, strings.Replace(checked, cluster.String(), nobody().String(), 1), nil), 404, "There is no cluster")
 }
 
 // copied downloads what an address answers.

@@ -120,7 +120,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		DB: a.db, Releases: a.releases, Mirror: a.mirror, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
-		Requirements: minimums, DisabledValidations: disabled, Catalogs: a.mirror.operatorCatalogs,
+		Requirements: minimums, DisabledValidations: disabled, Catalogs: a.mirror.operatorCatalogs, CatalogReader: a.releases,
 	}); err != nil {
 		return nil, err
 	}

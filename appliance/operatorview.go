@@ -1,6 +1,8 @@
 package appliance
 
 import (
+	"context"
+
 	"landfall/appliance/engine"
 	"landfall/web/api"
 )
@@ -18,4 +20,10 @@ func (v operatorView) OperatorSupplies(clusterID string) ([]engine.OperatorSuppl
 func (v operatorView) OperatorImageSet(clusterID string) ([]byte, error) {
 	text, err := v.Engine.OperatorImageSet(clusterID)
 	return text, api.Problem(err)
+}
+
+// CheckOperators is that of the engine.
+func (v operatorView) CheckOperators(ctx context.Context, clusterID string) ([]engine.OperatorCheck, error) {
+	list, err := v.Engine.CheckOperators(ctx, clusterID)
+	return list, api.Problem(err)
 }

@@ -252,6 +252,9 @@ func (m *siteMirror) Empty() bool { return m.rules().Empty() }
 // CatalogSources are the operator catalogs that the mirror holds.
 func (m *siteMirror) CatalogSources() []mirror.CatalogSource { return m.rules().CatalogSources() }
 
+// ImageTagSources is that of the rules now.
+func (m *siteMirror) ImageTagSources() []mirror.ImageDigestSource { return m.rules().ImageTagSources() }
+
 // Endpoints are those of the rules now.
 func (m *siteMirror) Endpoints(ref name.Reference) []mirror.Endpoint { return m.rules().Endpoints(ref) }
 

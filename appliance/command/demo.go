@@ -201,7 +201,10 @@ func pushCatalogs(ctx context.Context, host, version string) ([]byte, error) {
 	for _, o := range operator.All() {
 		s := o.SubscriptionFor(version)
 		index := operator.Index(s.Catalog)
-		packages[index] = append(packages[index], simulate.CatalogPackage{Name: s.Package, Channel: s.Channel, Images: o.Images})
+		packages[index] = append(packages[index], simulate.CatalogPackage{Name: s.Package, Channel: s.Channel, Images: o.Images, Held: true})
+		for _, wanted := range o.Packages(version)[1:] {
+			packages[index] = append(packages[index], simulate.CatalogPackage{Name: wanted, Held: true})
+		}
 	}
 	var resources []byte
 	for _, index := range slices.Sorted(maps.Keys(packages)) {

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/engine/operator"
+	"landfall/appliance/mirror"
 )
 
 // Supply is where one of OpenShift's catalogs of operators comes from in a cluster.
@@ -162,6 +163,35 @@ func operatorHub(supplies []Supply) ([]byte, error) {
 		}
 	}
 	return yaml.Marshal(hub)
+}
+
+// tagMirrorSet gives a cluster the mirror rules for images that are pulled by tag, as catalogs are; install-config has no place
+// for them. Nil when there are none.
+func tagMirrorSet(sources []mirror.ImageDigestSource) ([]byte, error) {
+	type entry struct {
+		Source  string   `yaml:"source"`
+		Mirrors []string `yaml:"mirrors"`
+	}
+	var set struct {
+		APIVersion string            `yaml:"apiVersion"`
+		Kind       string            `yaml:"kind"`
+		Metadata   map[string]string `yaml:"metadata"`
+		Spec       struct {
+			Mirrors []entry `yaml:"imageTagMirrors"`
+		} `yaml:"spec"`
+	}
+	set.APIVersion, set.Kind, set.Metadata = "config.openshift.io/v1", "ImageTagMirrorSet", map[string]string{"name": "landfall-operators"}
+	for _, s := range sources {
+		if len(s.Mirrors) == 0 || strings.HasPrefix(s.Source, "*.") {
+			continue // the object has no form for these
+		}
+		// No mirrorSourcePolicy: it could differ from that of an object for the same source that a person adds.
+		set.Spec.Mirrors = append(set.Spec.Mirrors, entry{Source: s.Source, Mirrors: s.Mirrors})
+	}
+	if len(set.Spec.Mirrors) == 0 {
+		return nil, nil
+	}
+	return yaml.Marshal(set)
 }
 
 // OperatorSupply is what the mirror must hold for one operator, and what of it is known to be there.

@@ -42,6 +42,7 @@ type Releases interface {
 type Mirror interface {
 	RegistriesConf() []byte
 	ImageDigestSources() []mirror.ImageDigestSource
+	ImageTagSources() []mirror.ImageDigestSource
 	CABundle() []byte
 	Endpoints(name.Reference) []mirror.Endpoint
 	Hosts() []string // of the mirrors, without ports
@@ -82,7 +83,9 @@ type Options struct {
 	Timeouts            Timeouts
 	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a cluster's own manifests; nil: none.
 	Catalogs func() []operator.Source
-	Random   io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
+	// CatalogReader reads catalogs of operators; nil: they can't be checked.
+	CatalogReader CatalogReader
+	Random        io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
 }
 
 // Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"path"
 	"strings"
 
@@ -99,6 +100,13 @@ func (w *whiteouts) note(e entry) {
 	case e.header.Typeflag != tar.TypeDir:
 		w.covered[e.name] = true
 	}
+}
+
+// add notes what another layer removed.
+func (w *whiteouts) add(other *whiteouts) {
+	maps.Copy(w.names, other.names)
+	maps.Copy(w.opaque, other.opaque)
+	maps.Copy(w.covered, other.covered)
 }
 
 // hide tells whether a name in the layers below those noted is gone.

@@ -24,6 +24,7 @@ type CatalogPackage struct {
 	Name    string
 	Channel string   // the default channel; "" is stable
 	Images  []string // the repositories of its images
+	Held    bool     // the registry has its images
 }
 
 // catalogRoot is where the catalog's packages lie in its image, which the label says.
@@ -33,11 +34,11 @@ const (
 )
 
 // PushCatalog pushes a catalog to the registry at host and returns what oc-mirror leaves in cluster-resources of it: the
-// CatalogSource, and the mirror rules for the images that it names. Those images themselves are not there.
+// CatalogSource, and the mirror rules for the images that it names.
 func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 	var files []layerFile
 	for _, p := range c.Packages {
-		text, err := p.declare()
+		text, err := p.declare(ctx, host)
 		if err != nil {
 			return nil, fmt.Errorf("make the catalog %s: %w", c.Index, err)
 		}
@@ -68,22 +69,33 @@ func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 	return c.resources(host, place)
 }
 
-// declare writes a package with one channel and one bundle.
-func (p CatalogPackage) declare() (string, error) {
+// bundleRepository is where the bundles of simulated packages are.
+const bundleRepository = "registry.redhat.io/stand-in"
+
+// declare writes a package with one channel and one bundle, and pushes its images if it has them.
+func (p CatalogPackage) declare(ctx context.Context, host string) (string, error) {
 	channel := p.Channel
 	if channel == "" {
 		channel = "stable"
 	}
 	bundle := p.Name + ".v1.0.0"
+	bundleImage, err := p.image(ctx, host, bundleRepository)
+	if err != nil {
+		return "", err
+	}
 	images := []map[string]string{}
 	for i, repository := range p.Images {
-		images = append(images, map[string]string{"name": fmt.Sprintf("image-%d", i+1), "image": repository + "/" + p.Name + "@sha256:" + strings.Repeat("0", 64)})
+		image, err := p.image(ctx, host, repository)
+		if err != nil {
+			return "", err
+		}
+		images = append(images, map[string]string{"name": fmt.Sprintf("image-%d", i+1), "image": image})
 	}
 	var text strings.Builder
 	for _, blob := range []map[string]any{
 		{"schema": "olm.package", "name": p.Name, "defaultChannel": channel},
-		{"schema": "olm.channel", "package": p.Name, "name": channel, "entries": []map[string]string{{"name": bundle}}},
-		{"schema": "olm.bundle", "package": p.Name, "name": bundle, "image": "registry.redhat.io/stand-in/" + p.Name + "-bundle@sha256:" + strings.Repeat("0", 64), "relatedImages": images},
+		{"schema": "olm.channel", "package": p.Name, "name": channel, "entries": []map[string]any{{"name": bundle, "replaces": p.Name + ".v0.9.0"}, {"name": p.Name + ".v0.9.0"}}},
+		{"schema": "olm.bundle", "package": p.Name, "name": bundle, "image": bundleImage, "relatedImages": images},
 	} {
 		line, err := json.Marshal(blob)
 		if err != nil {
@@ -95,10 +107,38 @@ func (p CatalogPackage) declare() (string, error) {
 	return text.String(), nil
 }
 
+// image makes an image of the package in a repository and pushes it if the registry is to have it; it returns its pull spec.
+func (p CatalogPackage) image(ctx context.Context, host, repository string) (string, error) {
+	layer, err := newFileLayer(textFile("README", "A stand-in for the image "+p.Name+" of "+repository+".\n"))
+	if err != nil {
+		return "", err
+	}
+	img, err := Payload{}.withDefaults().image("Stand-in for "+p.Name, layer)
+	if err != nil {
+		return "", err
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return "", err
+	}
+	if p.Held {
+		if err := push(ctx, img, host+"/"+mirrorPath(repository)+"/"+p.Name+":1"); err != nil {
+			return "", err
+		}
+	}
+	return repository + "/" + p.Name + "@" + digest.String(), nil
+}
+
+// mirrorPath is where oc-mirror puts a repository under a mirror.
+func mirrorPath(repository string) string {
+	_, path, _ := strings.Cut(repository, "/")
+	return path
+}
+
 func (c Catalog) resources(host, place string) ([]byte, error) {
 	name := fmt.Sprintf("cs-%s-v%s", c.Index, strings.ReplaceAll(c.Version, ".", "-"))
 	source := kubeObject("operators.coreos.com/v1alpha1", "CatalogSource", "openshift-marketplace", name, object{"spec": object{"image": place, "sourceType": "grpc"}})
-	var repositories []string
+	repositories := []string{bundleRepository}
 	for _, p := range c.Packages {
 		for _, repository := range p.Images {
 			if !slices.Contains(repositories, repository) {
@@ -109,8 +149,7 @@ func (c Catalog) resources(host, place string) ([]byte, error) {
 	slices.Sort(repositories)
 	var mirrors []object
 	for _, repository := range repositories {
-		_, path, _ := strings.Cut(repository, "/")
-		mirrors = append(mirrors, object{"source": repository, "mirrors": []string{host + "/" + path}})
+		mirrors = append(mirrors, object{"source": repository, "mirrors": []string{host + "/" + mirrorPath(repository)}})
 	}
 	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-"+c.Index, object{"spec": object{"imageDigestMirrors": mirrors}})
 	var text []byte

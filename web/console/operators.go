@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -19,6 +20,8 @@ type Operators interface {
 	OperatorSuppliesFor(version string) []engine.OperatorSupply
 	// OperatorImageSet is what oc-mirror is to be given for the operators of a cluster, as YAML.
 	OperatorImageSet(clusterID string) ([]byte, error)
+	// CheckOperators reads the catalogs of a cluster's operators and asks the mirror for every image that they need.
+	CheckOperators(ctx context.Context, clusterID string) ([]engine.OperatorCheck, error)
 }
 
 type operatorSupplies struct{ Operators }
@@ -33,6 +36,13 @@ func (s operatorSupplies) register(router *echo.Echo) {
 	})
 	router.GET(BasePath+"/clusters/:cluster_id/operators", func(c echo.Context) error {
 		list, err := s.OperatorSupplies(c.Param("cluster_id"))
+		if err != nil {
+			return problem.From(err)
+		}
+		return answer(c, list)
+	})
+	router.POST(BasePath+"/clusters/:cluster_id/operators/check", func(c echo.Context) error {
+		list, err := s.CheckOperators(c.Request().Context(), c.Param("cluster_id"))
 		if err != nil {
 			return problem.From(err)
 		}

@@ -39,6 +39,10 @@ What each operator needs, and which rule leads there, is told by
     GET /api/landfall/v1/operators?openshift_version=4.20
     GET /api/landfall/v1/clusters/<id>/operators
     GET /api/landfall/v1/clusters/<id>/operators/imageset-config.yaml    for oc-mirror: copies what the cluster's operators need
+    POST /api/landfall/v1/clusters/<id>/operators/check
+
+The last one reads the catalogs through the mirror, finds the newest bundle of each operator's channel, and asks the mirror for every
+image that it names: what is missing is said before the installation.
 
 The catalogs themselves decide which images a package has; the repositories below are what is known without reading them.
 `

@@ -1,0 +1,217 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+)
+
+// catalogLabel says where in the image of a catalog its files lie
+// (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
+const catalogLabel = "operators.operatorframework.io.index.configs.v1"
+
+// catalogFileLimit bounds how much of one file of a catalog is read, bytes. The largest of Red Hat's are a tenth of it.
+const catalogFileLimit = 512 << 20
+
+// NotCatalogError says that an image is no file-based catalog of operators.
+type NotCatalogError struct{ Image string }
+
+func (e *NotCatalogError) Error() string {
+	return fmt.Sprintf("the image %s is no catalog of operators: it lacks the label %s", e.Image, catalogLabel)
+}
+
+// Catalog is what a catalog of operators says of the packages that were asked for; those that it does not have are absent.
+type Catalog struct {
+	ServedBy string // the image where it was read
+	Packages map[string]*CatalogPackage
+}
+
+// CatalogPackage is one package of a catalog.
+type CatalogPackage struct {
+	DefaultChannel string
+	channels       map[string][]catalogEntry
+	bundles        map[string][]string // images by the bundle's name
+}
+
+type catalogEntry struct {
+	Name     string   `json:"name" yaml:"name"`
+	Replaces string   `json:"replaces" yaml:"replaces"`
+	Skips    []string `json:"skips" yaml:"skips"`
+}
+
+// catalogBlob is one object of a catalog's files: a package, a channel or a bundle.
+type catalogBlob struct {
+	Schema         string         `json:"schema" yaml:"schema"`
+	Name           string         `json:"name" yaml:"name"`
+	Package        string         `json:"package" yaml:"package"`
+	DefaultChannel string         `json:"defaultChannel" yaml:"defaultChannel"`
+	Entries        []catalogEntry `json:"entries" yaml:"entries"`
+	Image          string         `json:"image" yaml:"image"`
+	RelatedImages  []struct {
+		Image string `json:"image" yaml:"image"`
+	} `json:"relatedImages" yaml:"relatedImages"`
+}
+
+// Channels lists the package's channels by name.
+func (p *CatalogPackage) Channels() []string {
+	names := []string{}
+	for name := range p.channels {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Head returns the newest bundle of a channel, "" being the default one, with all images that it needs; false when there is
+// no such channel.
+func (p *CatalogPackage) Head(channel string) (bundle string, images []string, ok bool) {
+	if channel == "" {
+		channel = p.DefaultChannel
+	}
+	entries, ok := p.channels[channel]
+	if !ok || len(entries) == 0 {
+		return "", nil, false
+	}
+	older := make(map[string]bool)
+	for _, e := range entries {
+		older[e.Replaces] = true
+		for _, name := range e.Skips {
+			older[name] = true
+		}
+	}
+	for _, e := range entries {
+		if !older[e.Name] {
+			bundle = e.Name
+		}
+	}
+	return bundle, p.bundles[bundle], true
+}
+
+// Catalog reads a catalog of operators through the mirror. Errors are sentences that name the image, *mirror.ImageError when no
+// place gave it and *NotCatalogError when it is none.
+func (l *Library) Catalog(ctx context.Context, image string, secret authn.Keychain, packages []string) (*Catalog, error) {
+	desc, served, err := l.mirror.Get(ctx, image, secret)
+	if err != nil {
+		return nil, err
+	}
+	catalog := &Catalog{ServedBy: served.Ref.Name(), Packages: make(map[string]*CatalogPackage)}
+	img, err := imageFor(image, desc, "")
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("read the catalog %s: %w", image, err)
+	}
+	root := cleanName(config.Config.Labels[catalogLabel])
+	if root == "" {
+		return nil, &NotCatalogError{image}
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return nil, fmt.Errorf("read the catalog %s: %w", image, err)
+	}
+	removed := newWhiteouts()
+	read := make(map[string]bool)
+	for _, layer := range slices.Backward(layers) {
+		if err := catalog.readLayer(layer, root, packages, removed, read); err != nil {
+			return nil, fmt.Errorf("read the catalog %s (from %s): %w", image, catalog.ServedBy, err)
+		}
+		if len(catalog.Packages) == len(packages) {
+			break // a catalog's files are in one layer
+		}
+	}
+	return catalog, nil
+}
+
+func (c *Catalog) readLayer(layer v1.Layer, root string, packages []string, removed *whiteouts, read map[string]bool) error {
+	blob, err := layer.Compressed()
+	if err != nil {
+		return err
+	}
+	fresh := newWhiteouts()
+	err = scanLayer(blob, func(e entry) error {
+		fresh.note(e)
+		below, inside := strings.CutPrefix(e.name, root+"/")
+		folder, _, nested := strings.Cut(below, "/")
+		if !inside || !e.regular() || read[e.name] || removed.hide(e.name) || nested && !slices.Contains(packages, folder) {
+			return nil
+		}
+		read[e.name] = true
+		if err := c.readFile(e.name, io.LimitReader(e.content, catalogFileLimit), packages); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+		return nil
+	})
+	removed.add(fresh)
+	return errors.Join(err, blob.Close())
+}
+
+// decoder is one of the two forms of a catalog's files: objects one behind the other.
+type decoder interface{ Decode(any) error }
+
+func (c *Catalog) readFile(name string, content io.Reader, packages []string) error {
+	var objects decoder
+	switch path.Ext(name) {
+	case ".json":
+		objects = json.NewDecoder(content)
+	case ".yaml", ".yml":
+		objects = yaml.NewDecoder(content)
+	default:
+		return nil
+	}
+	for {
+		var blob catalogBlob
+		if err := objects.Decode(&blob); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		c.add(blob, packages)
+	}
+}
+
+func (c *Catalog) add(blob catalogBlob, packages []string) {
+	owner := blob.Package
+	if blob.Schema == "olm.package" {
+		owner = blob.Name
+	}
+	if !slices.Contains(packages, owner) {
+		return
+	}
+	p := c.Packages[owner]
+	if p == nil {
+		p = &CatalogPackage{channels: make(map[string][]catalogEntry), bundles: make(map[string][]string)}
+		c.Packages[owner] = p
+	}
+	switch blob.Schema {
+	case "olm.package":
+		p.DefaultChannel = blob.DefaultChannel
+	case "olm.channel":
+		p.channels[blob.Name] = append(p.channels[blob.Name], blob.Entries...)
+	case "olm.bundle":
+		images := []string{blob.Image}
+		for _, related := range blob.RelatedImages {
+			if related.Image != "" && !slices.Contains(images, related.Image) {
+				images = append(images, related.Image)
+			}
+		}
+		p.bundles[blob.Name] = images
+	}
+}
+
+// Holds asks for an image through the mirror without reading it; nil says that it is there.
+func (l *Library) Holds(ctx context.Context, image string, secret authn.Keychain) error {
+	_, _, err := l.mirror.Get(ctx, image, secret)
+	return err
+}
