@@ -40,6 +40,7 @@ type slot struct {
 const (
 	notReadyTime = 45 * time.Minute // before they look at the machines of a cluster that can't be installed
 	giveUpTime   = 4 * 24 * time.Hour
+	idleTime     = 12 * time.Hour // before somebody switches a machine off that nobody uses
 	deadTime     = 26 * time.Hour // an installation ends within a day, one way or another
 )
 
@@ -338,10 +339,15 @@ func (s *slot) repair(hosts []*models.Host, share Percent) {
 			m.boot(s.env)
 		}
 	}
-	if wrong := s.site.clock.wrong; wrong > time.Minute || wrong < -time.Minute {
-		s.site.jump(-wrong) // the page says whose clock is wrong
-	}
+	s.setClock()
 	s.since = s.now()
+}
+
+// setClock is somebody who has read on the page that the clocks of hosts are wrong, all by the same time.
+func (s *slot) setClock() {
+	if wrong := s.site.clock.wrong; wrong > time.Minute || wrong < -time.Minute {
+		s.site.jump(-wrong)
+	}
 }
 
 // mend is somebody who reads why an installation could not be prepared and sees to the machines that are at fault.
@@ -444,6 +450,11 @@ func (s *slot) release(m *machine) {
 		}
 		return err
 	})
+	s.site.after(s.site.roughly(idleTime), func() {
+		if status := s.statusOf(m); m.spare && !s.opened && (status == models.HostStatusKnownUnbound || status == models.HostStatusDisconnectedUnbound) {
+			m.turnOff() // nobody wants it before the next cluster
+		}
+	})
 	switch {
 	case !taken:
 	case reclaims && m.power == onDisk:
@@ -518,6 +529,7 @@ func (s *slot) join(cluster *models.Cluster) bool {
 		case models.HostStatusError, models.HostStatusDisconnected, models.HostStatusInsufficient:
 			if patient && m.power != booting && s.site.rng.IntN(4) == 0 {
 				s.try("the deletion of "+h.ID.String(), func(e *engine.Engine) error { return e.DeregisterHost(s.site.ctx, s.env, h.ID.String()) })
+				s.setClock()
 				s.setFaults(m, nil)
 				m.boot(s.env)
 			}
