@@ -235,6 +235,12 @@ func customManifests(in ClusterInput) (Status, string) {
 	return Success, "All manifests that the cluster needs are there."
 }
 
+// clockAhead is by how many seconds a host's clock was ahead of the appliance's when that noted it. Hosts are compared by it,
+// because the times of two hosts were noted at different moments: when each was heard first, or its clock was set.
+func clockAhead(h *inventory.Host) int64 {
+	return h.Record.Timestamp - time.Time(h.Record.CheckedInAt).Unix()
+}
+
 func ntpServerConfigured(in ClusterInput) (Status, string) {
 	var first, last *inventory.Host
 	for _, h := range in.Hosts {
@@ -245,17 +251,17 @@ func ntpServerConfigured(in ClusterInput) (Status, string) {
 		if h.Record.Timestamp == 0 {
 			continue
 		}
-		if first == nil || h.Record.Timestamp < first.Record.Timestamp {
+		if first == nil || clockAhead(h) < clockAhead(first) {
 			first = h
 		}
-		if last == nil || h.Record.Timestamp > last.Record.Timestamp {
+		if last == nil || clockAhead(h) > clockAhead(last) {
 			last = h
 		}
 	}
 	if first == nil {
 		return Success, "No host has reported its time yet."
 	}
-	gap := time.Duration(last.Record.Timestamp-first.Record.Timestamp) * time.Second
+	gap := time.Duration(clockAhead(last)-clockAhead(first)) * time.Second
 	if gap >= maxClockGap+time.Minute { // whole minutes count
 		return Failure, fmt.Sprintf("The clocks of %s and %s are %s apart and at most %s are allowed; give an NTP server that all hosts reach, or set the clocks.",
 			first.Name(), last.Name(), gap, maxClockGap)

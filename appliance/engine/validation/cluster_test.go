@@ -2,6 +2,7 @@ package validation
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
@@ -132,6 +133,10 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 			n.cluster.NetworkType, in.CustomManifests, n.cluster.ClusterNetworks[0].HostPrefix = ptr("Calico"), true, 0
 		}},
 		{"no range for pods", NetworkPrefixValid, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
+		{"a clock that was noted hours before the others", NTPServerConfigured, Success, Ready, "", func(n *threeNodes, _ *ClusterInput) {
+			n.hosts[2].Record.Timestamp -= 7200
+			n.hosts[2].Record.CheckedInAt = strfmt.DateTime(time.Time(n.hosts[2].Record.CheckedInAt).Add(-2 * time.Hour))
+		}},
 		{"clocks differ", NTPServerConfigured, Failure, Insufficient, "5m0s apart", func(n *threeNodes, _ *ClusterInput) { n.hosts[2].Record.Timestamp += 300 }},
 		{"the clock of a disconnected host does not count", NTPServerConfigured, Success, Insufficient, "", func(n *threeNodes, _ *ClusterInput) {
 			n.hosts[2].Record.Timestamp += 300
