@@ -261,11 +261,12 @@ func (e *Engine) understand(ctx context.Context, key string, reply *models.StepR
 		}
 		requirements := e.Requirements(version)
 		situation.Disks = requirements.DiskRules(host, situation.Cluster, env)
-		situation.DiskSpeedLimit = requirements.ForHost(host, situation.Cluster).InstallationDiskSpeedThresholdMs
+		needs := requirements.ForHost(host, situation.Cluster)
+		situation.DiskSpeedLimit = needs.InstallationDiskSpeedThresholdMs
 		if effect, err = steps.Apply(reply, situation); err != nil {
 			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 		}
-		unchanged = c.nothingNew(h, host, effect)
+		unchanged = c.nothingNew(h, host, effect, needs.NetworkLatencyThresholdMs)
 		return nil
 	})
 	return effect, unchanged, err
@@ -273,7 +274,7 @@ func (e *Engine) understand(ctx context.Context, key string, reply *models.StepR
 
 // nothingNew tells whether a reply repeats what is written already. Agents report
 // what did not change again after each failed poll.
-func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.Effect) bool {
+func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
 	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed || effect.BootArtifactsReady {
 		return false
 	}
@@ -286,7 +287,7 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 		}
 		return reflect.DeepEqual(host.Inventory, effect.Inventory.Inventory)
 	}
-	changed := effect.Connectivity != nil && !reflect.DeepEqual(effect.Connectivity, host.Connectivity) ||
+	changed := effect.Connectivity != nil && !sameReach(host.Connectivity, effect.Connectivity, latencyLimit) ||
 		effect.NTPSources != nil && !reflect.DeepEqual(effect.NTPSources, host.NTPSources) ||
 		effect.Domains != nil && !reflect.DeepEqual(effect.Domains, host.Domains) ||
 		effect.FreeAddresses != nil && !reflect.DeepEqual(effect.FreeAddresses, host.FreeAddresses) ||
