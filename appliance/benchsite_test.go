@@ -125,6 +125,11 @@ const usableMemory = int64(64<<30) + 123_456_789
 // inventoryOf is the inventory of a large server, as its agent sends it: a few boot disks and a shelf of data disks with
 // their SMART reports cut to size, and as many network functions as its cards offer. It comes to some 25 KB.
 func inventoryOf(tb testing.TB, number int, usable int64) []byte {
+	return inventoryWith(tb, number, usable, 4)
+}
+
+// inventoryWith has so many parts of a SMART report for each disk: 4 come to 22 KB in all, 54 to 150 KB.
+func inventoryWith(tb testing.TB, number int, usable int64, smart int) []byte {
 	address := func(n int) string { return fmt.Sprintf("192.168.100.%d/24", 10+n%240) }
 	inv := &models.Inventory{
 		BmcAddress: "10.0.0.7", Boot: &models.Boot{CurrentBootMode: "uefi", SecureBootState: models.SecureBootStateDisabled},
@@ -146,7 +151,7 @@ func inventoryOf(tb testing.TB, number int, usable int64) []byte {
 			ID: "/dev/disk/by-id/nvme-eui." + name, ByID: "/dev/disk/by-id/nvme-eui." + name, ByPath: fmt.Sprintf("/dev/disk/by-path/pci-0000:%02x:00.0-nvme-1", i),
 			DriveType: models.DriveTypeSSD, HasUUID: true, Model: "Data Centre NVMe 3840G", Name: name, Path: "/dev/" + name, Serial: "S" + name, SizeBytes: 3_840_000_000_000,
 			Smart: `{"json_format_version":[1,0],"device":{"name":"/dev/` + name + `","type":"nvme","protocol":"NVMe"},"smart_status":{"passed":true,"nvme":{"value":0}},` +
-				strings.Repeat(`"nvme_smart_health_information_log":{"critical_warning":0,"temperature":31,"available_spare":100,"percentage_used":2},`, 4) + `"power_cycle_count":12}`,
+				strings.Repeat(`"nvme_smart_health_information_log":{"critical_warning":0,"temperature":31,"available_spare":100,"percentage_used":2},`, smart) + `"power_cycle_count":12}`,
 			Wwn: "eui." + name,
 		})
 	}
