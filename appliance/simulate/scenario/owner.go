@@ -550,6 +550,14 @@ func (s *slot) join(cluster *models.Cluster) bool {
 	return patient
 }
 
+// attendDay2 installs what is ready to join.
+func (s *slot) attendDay2() {
+	var cluster *models.Cluster
+	if s.try("a look at "+s.cluster, func(e *engine.Engine) (err error) { cluster, err = e.Cluster(s.cluster); return err }) {
+		s.join(cluster)
+	}
+}
+
 // leave ends day 2: some clusters give a machine back.
 func (s *slot) leave(*models.Cluster) {
 	s.opened = false
@@ -590,6 +598,10 @@ func (s *slot) perform(act Act) {
 		chosen(func(m *machine) { m.boot(s.env) })
 	case doPowerOff:
 		chosen((*machine).turnOff)
+	case doBind:
+		s.bind(func(m *machine) bool { return m.number == act.Host || act.Host == 0 })
+	case doJoin:
+		s.attendDay2()
 	case doUnbind:
 		chosen(func(m *machine) {
 			s.try("the taking of "+m.hw.ID(), func(e *engine.Engine) error { _, err := e.UnbindHost(ctx, s.env, m.hw.ID()); return err })

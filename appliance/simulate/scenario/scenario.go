@@ -117,12 +117,14 @@ type Span time.Duration
 func (s *Span) read(text string) error {
 	days, rest := "", text
 	if i := strings.IndexByte(text, 'd'); i >= 0 {
-		days, rest = text[:i], text[i+1:]
+		if days, rest = text[:i], text[i+1:]; days == "" {
+			return fmt.Errorf("%q is none", text)
+		}
 	}
 	var total time.Duration
 	if days != "" {
 		n, err := strconv.ParseFloat(days, 64)
-		if err != nil || n < 0 || n > 36500 {
+		if err != nil || !(n >= 0 && n <= 36500) { // NaN is neither
 			return fmt.Errorf("%q is none", text)
 		}
 		total = time.Duration(n * float64(24*time.Hour))
@@ -216,6 +218,8 @@ const (
 	doReset     Doing = "reset"
 	doDelete    Doing = "delete"
 	doAddHosts  Doing = "add-hosts"
+	doBind      Doing = "bind"
+	doJoin      Doing = "join" // install the hosts that are there for an installed cluster
 	doUnbind    Doing = "unbind"
 	doBoot      Doing = "boot"
 	doPowerOff  Doing = "power-off"
@@ -227,7 +231,7 @@ const (
 	doClockBack Doing = "clock-back"
 )
 
-var doings = []Doing{doAddHosts, doBoot, doCancel, doClockBack, doClockJump, doCreate, doDelete, doFault, doInstall, doPowerCut, doPowerOff, doReset, doRestart, doSleep, doUnbind}
+var doings = []Doing{doAddHosts, doBind, doBoot, doCancel, doClockBack, doClockJump, doCreate, doDelete, doFault, doInstall, doJoin, doPowerCut, doPowerOff, doReset, doRestart, doSleep, doUnbind}
 
 func (d *Doing) read(text string) error {
 	if !slices.Contains(doings, Doing(text)) {

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSimulateRunPlaysAScenario(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "one.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("days: 2\nsites: [{name: edge, people: {rebuild: 30d}}]\n"), 0o600))
+	var out, errOut bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"simulate", "run", file, "--seed", "3", "--dir", t.TempDir()}, &out, &errOut), errOut.String())
+	require.Contains(t, out.String(), "one: 1 sites, 2 days each")
+	require.Contains(t, out.String(), "1, of which 1 succeeded")
+	require.Contains(t, out.String(), "each time they held")
+	require.Contains(t, errOut.String(), "1 of 1 sites, ")
+}
+
+func TestSimulateRunRefusesWhatCanNotBePlayed(t *testing.T) {
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	require.NoError(t, os.WriteFile(wrong, []byte("days: 2\nsites:\n  - topology: big\n"), 0o600))
+	for name, c := range map[string]struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		"no scenario":         {nil, exitUsage, "there is no scenario; name a file, or --example script, week, year"},
+		"two scenarios":       {[]string{"a.yaml", "--example", "week"}, exitUsage, "both --example week and the file a.yaml are named"},
+		"an unknown example":  {[]string{"--example", "decade"}, exitUsage, `there is no example "decade"; there are script, week, year`},
+		"a file that is none": {[]string{"none.yaml"}, exitFailure, "none.yaml: the scenario can't be read: no such file or directory"},
+		"a file that is wrong": {[]string{wrong}, exitFailure,
+			wrong + `, line 3: sites[0].topology: it is "big"; expected single-node, compact, four-masters or five-masters`},
+		"a site that is none":  {[]string{"--example", "week", "--site", "9"}, exitFailure, "the scenario week has the sites 1 to 3, and no site 9"},
+		"days below zero":      {[]string{"--example", "week", "--days", "-1"}, exitUsage, "none may be below zero"},
+		"no folder for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure, "make a folder for the sites' stores: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			require.Equal(t, c.code, run(t.Context(), append([]string{"simulate", "run"}, c.arguments...), &out, &errOut))
+			require.Contains(t, errOut.String(), c.says)
+			require.Empty(t, out.String())
+		})
+	}
+}
+
+func TestAPlayThatIsStoppedSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errOut bytes.Buffer
+	require.Equal(t, exitFailure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()}, &out, &errOut))
+	require.Equal(t, "landfall: the play was stopped\n", errOut.String())
+}
+
+func TestSimulateExamplePrintsScenarios(t *testing.T) {
+	var out, errOut bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"simulate", "example"}, &out, &errOut))
+	require.Equal(t, "script\nweek\nyear\n", out.String())
+	out.Reset()
+	require.Zero(t, run(t.Context(), []string{"simulate", "example", "week"}, &out, &errOut))
+	require.Contains(t, out.String(), "name: week")
+	require.Equal(t, exitUsage, run(t.Context(), []string{"simulate", "example", "decade"}, &out, &errOut))
+}
