@@ -81,7 +81,7 @@ func TestImagesBoot(t *testing.T) {
 	t.Run("from the network by iPXE", func(t *testing.T) {
 		t.Parallel()
 		script, err := isogen.IPXEScript(isogen.NetworkBoot{KernelURL: site.url + "/kernel", InitrdURL: site.url + "/initrd",
-			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{extra}})
+			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{{Operation: isogen.Append, Value: noTimerCheck}, extra}})
 		require.NoError(t, err)
 		site.text(t, "/ipxe", script)
 		console := machine{network: true, bootFile: site.url + "/ipxe"}.boot(t)
@@ -94,7 +94,7 @@ func TestImagesBoot(t *testing.T) {
 		t.Parallel()
 		const server = "http://10.0.2.100" // GRUB of this age knows port 80 only
 		menu, err := isogen.GRUBMenu("Discovery", isogen.NetworkBoot{KernelURL: server + "/kernel", InitrdURL: server + "/initrd",
-			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{extra}})
+			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{{Operation: isogen.Append, Value: noTimerCheck}, extra}})
 		require.NoError(t, err)
 		site.text(t, "/grub.cfg", menu)
 		console := machine{uefi: true, network: true, bootFile: "grub.efi", tftp: networkGRUB(t, server),
