@@ -136,6 +136,12 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 	defaults, err := d.Installer.V2GetClusterDefaultConfig(ctx, &installer.V2GetClusterDefaultConfigParams{})
 	require.NoError(t, err)
 	require.EqualValues(t, 23, defaults.Payload.ClusterNetworkHostPrefix)
+	require.Equal(t, models.Subnet("10.128.0.0/14"), defaults.Payload.ClusterNetworksIPV4[0].Cidr)
+	require.Equal(t, models.Subnet("172.30.0.0/16"), defaults.Payload.ServiceNetworksIPV4[0].Cidr)
+	require.Equal(t, []models.Subnet{"10.128.0.0/14", "fd01::/48"}, []models.Subnet{defaults.Payload.ClusterNetworksDualstack[0].Cidr, defaults.Payload.ClusterNetworksDualstack[1].Cidr})
+	require.Equal(t, []int64{23, 64}, []int64{defaults.Payload.ClusterNetworksDualstack[0].HostPrefix, defaults.Payload.ClusterNetworksDualstack[1].HostPrefix})
+	require.Equal(t, []models.Subnet{"172.30.0.0/16", "fd02::/112"}, []models.Subnet{defaults.Payload.ServiceNetworksDualstack[0].Cidr, defaults.Payload.ServiceNetworksDualstack[1].Cidr})
+	require.Equal(t, []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"}, defaults.Payload.ForbiddenHostnames)
 }
 
 func TestProgramsOutsideReportEvents(t *testing.T) {

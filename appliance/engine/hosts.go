@@ -91,7 +91,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *cluster.API.Status) {
+		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled, clusterFailed, clusterCancelled}, *cluster.API.Status) {
 			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status + " and takes no new hosts now."}
 		}
 		h.API.ClusterID, h.API.Kind = &clusterID, kindOfHost(&cluster.API)

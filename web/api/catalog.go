@@ -25,7 +25,7 @@ func (s *Service) defaultConfig(c echo.Context) error {
 		ServiceNetworkCidr:  engine.DefaultServiceNetwork,
 		ClusterNetworksIPV4: []*models.ClusterNetwork{v4}, ServiceNetworksIPV4: []*models.ServiceNetwork{service},
 		ClusterNetworksDualstack: []*models.ClusterNetwork{v4, v6}, ServiceNetworksDualstack: []*models.ServiceNetwork{service, {Cidr: "fd02::/112"}},
-		NtpSource: strings.Join(s.Engine.NTPSources, ","), ForbiddenHostnames: []string{"localhost", "localhost.localdomain"},
+		NtpSource: strings.Join(s.Engine.NTPSources, ","), ForbiddenHostnames: []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"},
 	})
 }
 

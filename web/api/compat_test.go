@@ -354,3 +354,50 @@ func TestDescriptionsOfClustersAreHeldToTheRulesOfTheAssistedInstaller(t *testin
 }
 
 func ip(text string) *strfmt.IPv4 { address := strfmt.IPv4(text); return &address }
+
+func TestKernelArgumentsOfAnInfraEnvAreReplacedLeftAndCleared(t *testing.T) {
+	s := newServed(t)
+	description := object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret, "image_type": "minimal-iso"}
+	arguments := func(values ...string) []object {
+		list := []object{}
+		for _, value := range values {
+			list = append(list, object{"operation": "append", "value": value})
+		}
+		return list
+	}
+	description["kernel_arguments"] = arguments("p1", `p2="this is an argument"`)
+	env := "/v2/infra-envs/" + s.create("/v2/infra-envs", description)
+	held := func() string {
+		var shown struct {
+			KernelArguments string `json:"kernel_arguments"`
+		}
+		require.NoError(t, json.Unmarshal(s.send(http.MethodGet, env, nil, nil).Body.Bytes(), &shown))
+		return shown.KernelArguments
+	}
+	require.JSONEq(t, `[{"operation":"append","value":"p1"},{"operation":"append","value":"p2=\"this is an argument\""}]`, held())
+	s.patch(env, object{"kernel_arguments": arguments("p3", "p4")}, http.StatusCreated)
+	require.JSONEq(t, `[{"operation":"append","value":"p3"},{"operation":"append","value":"p4"}]`, held())
+	s.patch(env, object{"pull_secret": anyPullSecret}, http.StatusCreated)
+	require.JSONEq(t, `[{"operation":"append","value":"p3"},{"operation":"append","value":"p4"}]`, held(), "what is not named stays")
+	s.patch(env, object{"kernel_arguments": []object{}}, http.StatusCreated)
+	require.Contains(t, []string{"", "[]"}, held())
+	for _, wrong := range []object{{"operation": "illegal", "value": "p1"}, {"operation": "append", "value": "illegal value with unquoted space"}} {
+		s.patch(env, object{"kernel_arguments": []object{wrong}}, http.StatusUnprocessableEntity)
+	}
+}
+
+func TestAnInfraEnvTakesEachOfItsFieldsAnew(t *testing.T) {
+	s := newServed(t)
+	env := "/v2/infra-envs/" + s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret})
+	s.patch(env, object{"proxy": object{"no_proxy": "*"}}, http.StatusCreated)
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g someone"
+	var shown models.InfraEnv
+	require.NoError(t, json.Unmarshal(s.patch(env, object{
+		"image_type": "minimal-iso", "ssh_authorized_key": key, "proxy": object{"http_proxy": "http://proxy.proxy", "no_proxy": "proxy.proxy"},
+		"ignition_config_override": `{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "/tmp/example", "contents": {"source": "data:,x"}}]}}`,
+	}, http.StatusCreated), &shown))
+	require.Equal(t, []string{key, "http://proxy.proxy", "proxy.proxy"}, []string{shown.SSHAuthorizedKey, *shown.Proxy.HTTPProxy, *shown.Proxy.NoProxy})
+	require.True(t, shown.Proxy.HTTPSProxy == nil || *shown.Proxy.HTTPSProxy == "")
+	require.Equal(t, models.ImageTypeMinimalIso, *shown.Type)
+	require.Contains(t, shown.IgnitionConfigOverride, "/tmp/example")
+}

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of clusters and their hosts over an
+// installation, in words of our own; docs/compatibility.md says which is which.
+
+func TestAClusterThatIsDeletedGivesItsBoundHostsBack(t *testing.T) {
+	b := newBench(t, nil)
+	bound := func(host int) (cluster string, h *testHost) {
+		cluster, _ = b.singleNode()
+		h = b.host(b.infraEnvOf(nil), host)
+		_, err := b.BindHost(t.Context(), h.env, h.id, cluster)
+		require.NoError(t, err)
+		require.NoError(t, h.register())
+		h.report()
+		h.require(known)
+		return cluster, h
+	}
+	cluster, h := bound(1)
+	own := b.infraEnvOf((*strfmt.UUID)(&cluster))
+	goes := b.host(own, 2)
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.Nil(t, h.require(unbinding).ClusterID)
+	_, err := b.Host(own, goes.id)
+	b.requireRefused(err, NotFound, "There is no host")
+	require.NoError(t, h.register())
+	h.report()
+	h.require(knownUnbound)
+
+	cluster, h = bound(3)
+	b.press(cluster)
+	b.prepareAll()
+	h.report()
+	h.require(installing)
+	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
+	_, err = b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.Nil(t, h.require(unbindingPending).ClusterID)
+	require.NoError(t, h.register())
+	h.report()
+	h.require(knownUnbound)
+}
+
+func TestAnOrderThatIsRefusedLeavesTheLastPreparationAsItWas(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.installing()
+	before := b.requireCluster(cluster, clusterInstalling).LastInstallationPreparation
+	require.Equal(t, models.LastInstallationPreparationStatusSuccess, before.Status)
+	_, err := b.InstallCluster(t.Context(), cluster)
+	b.requireRefused(err, Conflict, "install is not possible")
+	require.Equal(t, before, b.requireCluster(cluster, clusterInstalling).LastInstallationPreparation)
+}
+
+func TestAClusterThatIsCancelledIsOverForAllOfItsHosts(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	b.press(cluster)
+	b.prepareAll()
+	b.reportAll(hosts)
+	require.NoError(t, hosts[0].progress(models.HostStageInstalling, ""))
+	hosts[1].reach(models.HostStageDone)
+	hosts[0].require(inProgress)
+	hosts[1].require(installed)
+	hosts[2].require(installing)
+	b.clock.Advance(time.Minute)
+	_, err := b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	ended := b.requireCluster(cluster, clusterCancelled)
+	require.Equal(t, ended.StatusUpdatedAt, ended.InstallCompletedAt)
+	for _, h := range hosts {
+		h.require(cancelled)
+	}
+}
+
+func TestAHostOfTheControlPlaneThatFailsEndsTheInstallationForAll(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	b.press(cluster)
+	b.prepareAll()
+	b.reportAll(hosts)
+	require.NoError(t, hosts[1].progress(models.HostStageFailed, "because some error"))
+	require.Contains(t, *hosts[1].require(failed).StatusInfo, "because some error")
+	b.requireCluster(cluster, clusterFailed)
+	for _, h := range hosts {
+		h.require(failed)
+	}
+	late := b.newHost(hosts[0].env, 9)
+	require.Error(t, late.register(), "no host is taken into a cluster that failed")
+	_, err := b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	for _, h := range hosts {
+		h.require(cancelled)
+	}
+}
+
+func TestAResetForgetsTheProgressAndKeepsWhatPeopleAdded(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	_, err := b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "mine.yaml", Content: []byte("a: 1\n")})
+	require.NoError(t, err)
+	b.press(cluster)
+	b.prepareAll()
+	h.report()
+	h.reach(models.HostStageWritingImageToDisk)
+	_, err = b.ResetCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	require.NoError(t, h.register())
+	progress := h.require(discovering).Progress
+	require.Equal(t, &models.HostProgressInfo{}, progress)
+	again := b.requireCluster(cluster, *b.clusterStatus(cluster))
+	require.Zero(t, again.Progress.TotalPercentage)
+	require.True(t, time.Time(again.InstallStartedAt).IsZero() || time.Time(again.InstallStartedAt).Year() < 1972)
+	manifests, err := b.Manifests(cluster, false)
+	require.NoError(t, err)
+	require.Len(t, manifests, 1)
+	require.Equal(t, "mine.yaml", manifests[0].FileName)
+	h.report()
+	b.requireCluster(cluster, clusterReady)
+}
+
+// clusterStatus is the status that a cluster has.
+func (b *bench) clusterStatus(id string) *string {
+	b.Helper()
+	cluster, err := b.Cluster(id)
+	require.NoError(b, err)
+	return cluster.Status
+}
+
+func TestAHostThatIsDeletedIsMissedByItsClusterAtOnce(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	b.requireCluster(cluster, clusterReady)
+	require.NoError(t, b.DeregisterHost(t.Context(), hosts[0].env, hosts[0].id))
+	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo, `"sufficient-masters-count","status":"failure"`)
+	require.NoError(t, hosts[0].register(), "it may come back")
+	hosts[0].report()
+	b.reportAll(hosts)
+	b.requireCluster(cluster, clusterReady)
+}
+
+func TestARoleThatIsChangedIsJudgedAtOnce(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id, &models.HostUpdateParams{HostRole: swag.String("worker")})
+	require.NoError(t, err)
+	require.Equal(t, models.HostRoleWorker, shown.Role)
+	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo, `"sufficient-masters-count","status":"failure"`)
+}
