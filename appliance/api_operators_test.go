@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
@@ -46,6 +47,17 @@ func (d *door) simulated(env strfmt.UUID, count int, faults string) (ended func(
 	go func() { done <- crew.Run(ctx) }()
 	d.Cleanup(cancel)
 	return func() { require.NoError(d, <-done) }
+}
+
+// patiently is until for what takes several hosts long on a busy machine.
+func (d *door) patiently(cluster strfmt.UUID, status string) *models.Cluster {
+	d.Helper()
+	var got *models.Cluster
+	require.Eventually(d, func() bool {
+		got = d.get(cluster)
+		return *got.Status == status
+	}, 90*time.Second, 50*time.Millisecond, "the cluster is "+status)
+	return got
 }
 
 // watched are a cluster's operators by name, those that OLM installs.
@@ -114,10 +126,10 @@ func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
 			_, err := d.addManifest(cluster, "openshift", "cs-redhat-operator-index-v4-20.yaml", redHatCatalog)
 			require.NoError(t, err)
 			ended := d.simulated(d.infraEnv(&cluster), c.hosts, c.faults)
-			d.until(cluster, models.ClusterStatusReady)
+			d.patiently(cluster, models.ClusterStatusReady)
 			_, err = d.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: cluster})
 			require.NoError(t, err)
-			installed := d.until(cluster, models.ClusterStatusInstalled)
+			installed := d.patiently(cluster, models.ClusterStatusInstalled)
 			require.Equal(t, c.says, *installed.StatusInfo)
 			ended()
 
@@ -161,8 +173,21 @@ func (d *door) customResources(cluster strfmt.UUID) map[string][]string {
 	return kinds
 }
 
-func TestOperatorsAreChosenWithWhatTheyDependOn(t *testing.T) {
+// The checks that need no hosts share an appliance.
+func TestOperatorsOfClusters(t *testing.T) {
 	d := openDoor(t)
+	for name, check := range map[string]func(*testing.T, *door){
+		"they are chosen with what they depend on":                  operatorsAreChosenWithWhatTheyDependOn,
+		"a bundle chooses its operators":                            aBundleChoosesItsOperators,
+		"those that a cluster can't have are refused":               operatorsThatAClusterCantHaveAreRefused,
+		"a catalog that the mirror lacks holds the installation up": aCatalogThatTheMirrorLacksHoldsTheInstallationUp,
+		"what they need of the mirror is said":                      whatOperatorsNeedOfTheMirrorIsSaid,
+	} {
+		t.Run(name, func(t *testing.T) { check(t, &door{t, d.AssistedInstall, d.site, d.url}) })
+	}
+}
+
+func operatorsAreChosenWithWhatTheyDependOn(t *testing.T, d *door) {
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
 		params.ControlPlaneCount, params.OlmOperators = nil, chosen("ocs", "cluster-observability")
 	})
@@ -191,8 +216,7 @@ func TestOperatorsAreChosenWithWhatTheyDependOn(t *testing.T) {
 	require.Contains(t, d.told(cluster), "the operators that are installed with it are odf, cluster-observability, lso, openshift-logging, loki.")
 }
 
-func TestABundleChoosesItsOperators(t *testing.T) {
-	d := openDoor(t)
+func aBundleChoosesItsOperators(t *testing.T, d *door) {
 	cluster := d.cluster()
 	change := func(body string) answer {
 		return ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), body)
@@ -214,8 +238,7 @@ func TestABundleChoosesItsOperators(t *testing.T) {
 	require.Len(t, made.MonitoredOperators, 2+13)
 }
 
-func TestOperatorsThatAClusterCantHaveAreRefused(t *testing.T) {
-	d := openDoor(t)
+func operatorsThatAClusterCantHaveAreRefused(t *testing.T, d *door) {
 	several, single := d.cluster(func(params *models.ClusterCreateParams) { params.ControlPlaneCount = nil }), d.cluster()
 	for name, c := range map[string]struct {
 		cluster   strfmt.UUID
@@ -243,8 +266,7 @@ func TestOperatorsThatAClusterCantHaveAreRefused(t *testing.T) {
 	refused(t, err, 400)
 }
 
-func TestAnOperatorWhoseCatalogTheMirrorLacksHoldsTheInstallationUp(t *testing.T) {
-	d := openDoor(t)
+func aCatalogThatTheMirrorLacksHoldsTheInstallationUp(t *testing.T, d *door) {
 	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = chosen("lvm") })
 	says := "no mirror rule leads registry.redhat.io/redhat/redhat-operator-index:v4.20 anywhere"
 	require.Contains(t, d.get(cluster).ValidationsInfo, says)
@@ -257,8 +279,7 @@ func TestAnOperatorWhoseCatalogTheMirrorLacksHoldsTheInstallationUp(t *testing.T
 	require.Contains(t, text, "source: cs-redhat-operator-index-v4-20")
 }
 
-func TestWhatOperatorsNeedOfTheMirrorIsSaid(t *testing.T) {
-	d := openDoor(t)
+func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
 	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = chosen("openshift-ai") })
 	base := strings.TrimSuffix(d.url, apiPath) + "/api/landfall/v1"
 	var all []engine.OperatorSupply
