@@ -20,6 +20,10 @@ const AMSPath = BasePath + "/ams"
 type Subscriptions interface {
 	// Status tells how the site stands with AMS; of one cluster only if its id is not "".
 	Status(ctx context.Context, clusterID string) (*ams.Status, error)
+	// Subscriptions are those of all clusters, in AMS's own JSON.
+	Subscriptions(ctx context.Context) ([]map[string]any, error)
+	// Subscription is one of them, by the id that AMS gave it or by the one that it had before.
+	Subscription(ctx context.Context, id string) (map[string]any, error)
 	// Give keeps credentials; empty ones are forgotten.
 	Give(ctx context.Context, secret ams.Secret) error
 	// Connect ends all waits, and lets a site that connects by hand speak for so long.
@@ -70,6 +74,20 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions) {
 		router.DELETE(AMSPath+"/*", off)
 		return
 	}
+	router.GET(AMSPath+"/subscriptions", func(c echo.Context) error {
+		all, err := of.Subscriptions(c.Request().Context())
+		if err != nil {
+			return err
+		}
+		return answer(c, map[string]any{"kind": "SubscriptionList", "page": 1, "size": len(all), "total": len(all), "items": append([]map[string]any{}, all...)})
+	})
+	router.GET(AMSPath+"/subscriptions/:id", func(c echo.Context) error {
+		one, err := of.Subscription(c.Request().Context(), c.Param("id"))
+		if err != nil {
+			return orderProblem(err)
+		}
+		return answer(c, one)
+	})
 	router.POST(AMSPath+"/credentials", s.give)
 	router.DELETE(AMSPath+"/credentials", func(c echo.Context) error {
 		if err := of.Give(c.Request().Context(), ams.Secret{}); err != nil {
@@ -181,7 +199,7 @@ func (s subscriptions) order(do func(ctx context.Context, clusterID, by string) 
 
 func orderProblem(err error) error {
 	switch {
-	case errors.Is(err, ams.ErrNothing):
+	case errors.Is(err, ams.ErrNothing), errors.Is(err, ams.ErrNoSubscription):
 		return &problem.Error{Status: http.StatusNotFound, Reason: err.Error(), Err: err}
 	case errors.Is(err, ams.ErrCourier):
 		return &problem.Error{Status: http.StatusBadRequest, Reason: err.Error(), Err: err}

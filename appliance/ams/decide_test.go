@@ -1,0 +1,157 @@
+package ams
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/outbox"
+)
+
+const decided = "fcf4c3c2-79a0-422c-8754-27cf02dfa9d2"
+
+// situations calls fn with every combination of what is desired, remembered and observed that differs in a decision.
+func situations(fn func(Situation)) {
+	now := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
+	for _, phase := range []outbox.Phase{outbox.Absent, outbox.Reserved, outbox.Active} {
+		for _, deleted := range []bool{false, true} {
+			for _, told := range []outbox.Fields{{}, {DisplayName: "one"}, {DisplayName: "older"}, {DisplayName: "one", ExternalClusterID: external}} {
+				for _, mark := range marks(now) {
+					for _, id := range []string{"", "row0"} {
+						for _, acked := range []string{"", statusReserved, statusActive} {
+							for _, rows := range observations() {
+								for _, flags := range []int{0, 1, 2, 4, 8, 16} {
+									s := Situation{
+										ClusterID: decided, Now: now, Courier: flags == 1, Refresh: flags == 2,
+										Site: Site{Organization: "ours", AccountID: "me", FinalStatus: statusActive, Quarantine: 15 * time.Minute},
+										Desired: outbox.Desired{Generation: 3, Phase: phase, MustExist: phase == outbox.Active, Fields: outbox.Fields{
+											DisplayName: "one", ExternalClusterID: external, ConsoleURL: "https://console",
+										}},
+										Remembered: outbox.Remembered{
+											SubscriptionID: id, Mark: mark, Acked: told, AckedStatus: acked, Reverify: flags == 4, Twin: flags == 16 && id != "",
+										},
+									}
+									if flags == 8 {
+										s.Remembered.Generation = 3
+									}
+									if deleted {
+										s.Desired.DeletedAt = now
+									}
+									s.Observed = Observed{BySearch, rows}
+									if id != "" && (mark == nil || len(rows) < 2) {
+										s.Observed.How = ByID
+									}
+									if rows == nil {
+										s.Observed = Observed{}
+									}
+									fn(s)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func marks(now time.Time) []*outbox.Mark {
+	return []*outbox.Mark{
+		nil, {At: now, Tries: 1}, {At: now.Add(-20 * time.Minute), LookedAt: now.Add(-16 * time.Minute), Tries: 1},
+		{At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: 2}, {At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: maxCreates},
+		{At: now.AddDate(1, 0, 0), LookedAt: now.AddDate(1, 0, 0), Tries: 1}, {At: now.AddDate(-1, 0, 0), LookedAt: now.AddDate(-1, 0, 0), Tries: 1},
+	}
+}
+
+// observations are what AMS may show; nil is that it was not asked.
+func observations() [][]Row {
+	all := [][]Row{nil, {}}
+	for _, status := range []string{statusReserved, statusActive, statusStale, statusArchived, statusDisconnected} {
+		row := Row{ID: "row0", Status: status, ClusterID: decided, OrganizationID: "ours", CreatorID: "me", PlanCategory: assistedInstall, DisplayName: "one"}
+		edited, foreign, theirs, twin, second := row, row, row, row, row
+		edited.DisplayName, edited.ExternalClusterID = "edited", external
+		foreign.OrganizationID = "theirs"
+		theirs.ClusterID = "another"
+		twin.ClusterID, twin.ExternalClusterID, twin.PlanCategory = "made-by-metrics", external, ""
+		second.ID = "row1"
+		done := edited
+		done.DisplayName, done.ConsoleURL = "one", "https://console"
+		all = append(all, []Row{row}, []Row{edited}, []Row{foreign}, []Row{theirs}, []Row{twin}, []Row{done}, []Row{row, second}, []Row{second, row, twin})
+	}
+	return all
+}
+
+func TestADecisionIsAlwaysASafeOne(t *testing.T) {
+	rules, count := map[int]bool{}, 0
+	situations(func(s Situation) {
+		count++
+		a := Decide(s)
+		rules[a.Rule] = true
+		say := func(what string) string { return fmt.Sprintf("%s: %+v of %+v", what, a, s) }
+		if again := Decide(s); again.Do != a.Do || again.Rule != a.Rule {
+			t.Fatal(say("two decisions of one situation differ"))
+		}
+		if s.Observed.How == NotAsked && a.Do != LookUp && a.Do != Rest && a.Do != Close {
+			t.Fatal(say("something is done unseen"))
+		}
+		absent := s.Desired.Phase == outbox.Absent
+		switch a.Do {
+		case Create:
+			if absent || s.Observed.How != BySearch || s.Remembered.SubscriptionID != "" || len(s.ours()) > 0 {
+				t.Fatal(say("a second subscription could come to be"))
+			}
+			if mark := s.Remembered.Mark; mark != nil && (mark.Tries >= maxCreates || s.Now.Sub(mark.LookedAt) < s.Site.Quarantine || s.Now.Sub(mark.LookedAt) > patience) {
+				t.Fatal(say("a creation in its quarantine"))
+			}
+		case Delete:
+			surplus := len(s.ours()) > 1 && s.made(a.Row)
+			if a.Row.Status != statusReserved || s.foreign(a.Row) || !absent && !surplus {
+				t.Fatal(say("a subscription would be lost"))
+			}
+		case Update:
+			if absent || s.foreign(a.Row) || a.Patch == (outbox.Fields{}) && a.Status == "" {
+				t.Fatal(say("an update that is none"))
+			}
+			if a.Status != "" && (a.Row.Status != statusReserved || s.Desired.Phase != outbox.Active) {
+				t.Fatal(say("a status goes back"))
+			}
+		case Close:
+			if !absent && s.Desired.DeletedAt.IsZero() {
+				t.Fatal(say("a living cluster is closed"))
+			}
+		case Refuse, Quarrel:
+			if a.Reason == "" || !strings.HasSuffix(a.Reason, ".") {
+				t.Fatal(say("a person is asked without a sentence"))
+			}
+		case Adopt:
+			if !s.sameOrganization(a.Row) && !absent {
+				t.Fatal(say("another organization's row"))
+			}
+		}
+	})
+	require.Greater(t, count, 10_000)
+
+	page, err := os.ReadFile("../../docs/ams.md")
+	require.NoError(t, err)
+	written := map[int]bool{}
+	for _, line := range regexp.MustCompile(`(?m)^\| ([0-9]{1,2}(?:, [0-9]{1,2})*) \|`).FindAllStringSubmatch(string(page), -1) {
+		for text := range strings.SplitSeq(line[1], ", ") {
+			number, err := strconv.Atoi(text)
+			require.NoError(t, err)
+			written[number] = true
+		}
+	}
+	delete(rules, 0) // looking and resting
+	for number := range rules {
+		require.True(t, written[number], "rule %d is not in docs/ams.md", number)
+	}
+	for number := range written {
+		require.True(t, rules[number], "rule %d of docs/ams.md is never decided by", number)
+	}
+}

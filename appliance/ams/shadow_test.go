@@ -1,0 +1,58 @@
+package ams
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/outbox"
+)
+
+// The members of a subscription that was told in full, as the field's documentation shows one.
+var members = []string{
+	"id", "kind", "href", "plan", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date", "created_at", "updated_at", "support_level",
+	"display_name", "creator", "managed", "status", "provenance", "last_reconcile_date", "console_url", "last_released_at", "metrics", "cloud_provider_id",
+	"trial_end_date",
+}
+
+func TestEachClusterHasASubscriptionFromItsFirstSecond(t *testing.T) {
+	s := newSite(t)
+	s.offline()
+	id := s.register("one")
+	fresh, err := s.relay.Subscriptions(t.Context())
+	require.NoError(t, err)
+	require.Len(t, fresh, 1)
+	require.Equal(t, "Reserved", fresh[0]["status"])
+	require.Equal(t, LineWaiting, fresh[0]["landfall"].(map[string]any)["state"])
+	shadow := fresh[0]["id"].(string)
+	require.Len(t, shadow, 27)
+	require.Equal(t, id, outbox.ClusterOf(shadow))
+	s.install(id, external, "one.example.com")
+	whole, err := s.relay.Subscription(t.Context(), shadow)
+	require.NoError(t, err)
+	for _, member := range members {
+		require.Contains(t, whole, member)
+	}
+	require.Equal(t, "Active", whole["status"], "what is to become is shown at once")
+	require.Equal(t, external, whole["external_cluster_id"])
+
+	s.online()
+	s.settle(soon)
+	s.ams.Report(external, ours.Username)
+	require.NoError(t, s.relay.Retry(t.Context(), id, "Ann"))
+	s.settle(soon)
+	told, err := s.relay.Subscription(t.Context(), shadow)
+	require.NoError(t, err, "the old id keeps leading there")
+	again, err := s.relay.Subscription(t.Context(), told["id"].(string))
+	require.NoError(t, err)
+	require.Equal(t, told, again)
+	delete(told, "landfall")
+	inAMS, err := json.Marshal(s.row(id))
+	require.NoError(t, err)
+	here, err := json.Marshal(told)
+	require.NoError(t, err)
+	require.JSONEq(t, string(inAMS), string(here), "AMS's own object, with its metrics and what is not known here")
+	_, err = s.relay.Subscription(t.Context(), "2GOuuT2l3odeHRdWqY57fviSE2K")
+	require.ErrorIs(t, err, ErrNoSubscription)
+}
