@@ -42,6 +42,8 @@ type tokens struct {
 	source   Credentials
 	clock    clockwork.Clock
 
+	turn sync.Mutex // held while a token is asked for
+
 	mu     sync.Mutex
 	access string
 	until  time.Time
@@ -60,14 +62,24 @@ func (t *tokens) forget() {
 	t.access, t.until = "", time.Time{}
 }
 
-// get returns an access token: a new one if the one there is ends soon or is the one that was rejected.
-func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
+// held is the access token that is good; "" when there is none.
+func (t *tokens) held() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.access != "" && t.access != rejected && t.clock.Now().Before(t.until) {
-		return t.access, nil
+	if !t.clock.Now().Before(t.until) {
+		return ""
 	}
-	t.access, t.until = "", time.Time{}
+	return t.access
+}
+
+// get returns an access token: a new one if the one there is ends soon or is the one that was rejected.
+func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if access := t.held(); access != "" && access != rejected {
+		return access, nil
+	}
+	t.forget()
 	secret, err := t.source.Secret(ctx)
 	if err != nil {
 		return "", err
@@ -92,6 +104,8 @@ func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 			return "", err
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.access = wire.AccessToken
 	t.until = t.clock.Now().Add(max(time.Duration(wire.ExpiresIn*float64(time.Second))-tokenMargin, 0))
 	return t.access, nil

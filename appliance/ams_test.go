@@ -1,0 +1,249 @@
+package appliance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/swag"
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams"
+	"landfall/appliance/ams/amstest"
+	"landfall/appliance/sitekey"
+	"landfall/web/console"
+)
+
+// logBuffer keeps a log for a look at the end.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.text.Bytes())
+}
+
+// amsPass is one appliance whose AMS is the stand-in behind TCP and TLS.
+type amsPass struct {
+	*testing.T
+	site    *site
+	ams     *amstest.Server
+	server  *httptest.Server
+	token   string
+	log     *logBuffer
+	address string
+	carried [][]byte
+}
+
+func newAMSPass(t *testing.T, connect string) *amsPass {
+	p := &amsPass{T: t, site: newSite(t), ams: amstest.New(clockwork.NewRealClock()), log: &logBuffer{}}
+	p.token = p.ams.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs", OrganizationName: "Ours"})
+	p.server = httptest.NewTLSServer(p.ams)
+	t.Cleanup(p.server.Close)
+	ca := filepath.Join(t.TempDir(), "ams.pem")
+	require.NoError(t, os.WriteFile(ca, p.ca(), 0o600))
+	c := &p.site.config.AMS
+	c.URL, c.TokenURL, c.CABundle, c.Connect, c.CallInterval = p.server.URL, p.server.URL+amstest.TokenPath, ca, connect, time.Millisecond
+	p.address, _ = p.site.startLogging(t, slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	return p
+}
+
+func (p *amsPass) ca() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+}
+
+func (p *amsPass) post(path string, body []byte, status int) []byte {
+	p.Helper()
+	response, err := http.Post(p.address+console.AMSPath+path, "application/json", bytes.NewReader(body))
+	require.NoError(p, err)
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(p, err)
+	require.NoError(p, response.Body.Close())
+	require.Equal(p, status, response.StatusCode, string(answer))
+	return answer
+}
+
+func (p *amsPass) status() ams.Status {
+	p.Helper()
+	response, err := http.Get(p.address + console.AMSPath)
+	require.NoError(p, err)
+	var status ams.Status
+	require.NoError(p, json.NewDecoder(response.Body).Decode(&status))
+	require.NoError(p, response.Body.Close())
+	return status
+}
+
+func (p *amsPass) login() {
+	body, err := json.Marshal(ams.Secret{OfflineToken: p.token})
+	require.NoError(p, err)
+	p.post("/credentials", body, http.StatusNoContent)
+}
+
+func (p *amsPass) install() {
+	p.site.install(p.T, upstream(p.T, p.address), p.address, kindOfCluster{
+		name: "one", asked: models.ClusterCreateParams{ControlPlaneCount: swag.Int64(1)}, masters: 1,
+	})
+}
+
+// carry takes what waits to a connected machine and its receipts back.
+func (p *amsPass) carry() {
+	export := p.post("/exports", nil, http.StatusOK)
+	file, err := ams.ReadCourier(bytes.NewReader(export), ams.Export)
+	require.NoError(p, err)
+	key, err := sitekey.LoadOrCreate(p.TempDir())
+	require.NoError(p, err)
+	transport, err := ams.NewTransport("", p.ca(), ams.Limits{})
+	require.NoError(p, err)
+	defer transport.CloseIdleConnections()
+	receipts, err := ams.Push(p.Context(), file, ams.PushOptions{
+		Clock: clockwork.NewRealClock(), Key: key, Progress: filepath.Join(p.TempDir(), "progress"),
+		Client: ams.NewClient(ams.ClientOptions{
+			URL: file.Header.APIURL, TokenURL: p.server.URL + amstest.TokenPath, Transport: transport, Credentials: ams.NewFixed(ams.Secret{OfflineToken: p.token}),
+			Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
+		}),
+	})
+	require.NoError(p, err)
+	var back bytes.Buffer
+	require.NoError(p, ams.WriteCourier(&back, key, *receipts))
+	p.post("/receipts", back.Bytes(), http.StatusConflict) // the machine's key is not known yet
+	p.post("/receipts?trust="+url.QueryEscape(key.Public().Fingerprint()), back.Bytes(), http.StatusOK)
+	p.carried = append(p.carried, export, back.Bytes())
+}
+
+// rows are AMS's, without what differs by nature between two passes.
+func (p *amsPass) rows() []map[string]any {
+	rows := p.ams.Rows()
+	for _, row := range rows {
+		maps.DeleteFunc(row, func(name string, _ any) bool {
+			return slices.Contains([]string{"id", "href", "cluster_id", "external_cluster_id", "created_at", "updated_at", "eval_expiration_date"}, name)
+		})
+	}
+	return rows
+}
+
+func TestASiteThatWasOfflineLooksInAMSLikeOneThatWasNot(t *testing.T) {
+	online, offline := newAMSPass(t, "automatic"), newAMSPass(t, "by-hand")
+	online.login()
+	online.install()
+	eventually(t, "AMS knows all", func() bool { return online.status().Sent == 1 })
+
+	offline.install()
+	require.Equal(t, ams.ByHand, offline.status().State)
+	require.Equal(t, 1, offline.status().Waiting)
+	require.Empty(t, offline.ams.Requests(), "nobody was asked")
+	offline.carry()
+	require.Equal(t, 1, offline.status().Sent)
+
+	rows := online.rows()
+	require.Len(t, rows, 1)
+	require.Equal(t, "Active", rows[0]["status"])
+	require.Equal(t, "https://console-openshift-console.apps.one.site.test", rows[0]["console_url"])
+	require.Equal(t, rows, offline.rows(), "field by field")
+	for _, p := range []*amsPass{online, offline} {
+		cluster := p.status().Clusters[0]
+		require.Equal(t, p.ams.Rows()[0]["id"], cluster.SubscriptionID)
+		clusters, err := upstreamClusters(t, p.address)
+		require.NoError(t, err)
+		require.Equal(t, cluster.SubscriptionID, clusters[0].AmsSubscriptionID.String())
+		p.requireNoSecrets()
+	}
+}
+
+// requireNoSecrets looks for the token, and for the pull secret where it has no business.
+func (p *amsPass) requireNoSecrets() {
+	p.Helper()
+	require.NotContains(p, string(p.log.bytes()), "Bearer ")
+	secrets := [][]byte{[]byte(p.token)}
+	for _, r := range p.ams.Requests() {
+		if bearer := r.Header.Get("Authorization"); bearer != "" {
+			secrets = append(secrets, []byte(bearer[len("Bearer "):]))
+		}
+	}
+	for _, secret := range secrets {
+		require.NotContains(p, string(p.log.bytes()), string(secret), "the log")
+	}
+	for _, file := range p.carried {
+		read, err := ams.ReadCourier(bytes.NewReader(file), kindOf(file))
+		require.NoError(p, err)
+		text, err := json.Marshal(read)
+		require.NoError(p, err)
+		for _, secret := range append(secrets, []byte("dXNlcjpwYXNz"), []byte("auths")) {
+			require.NotContains(p, string(text), string(secret), "a courier's file")
+		}
+	}
+	require.NoError(p, filepath.WalkDir(p.site.config.DataDir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, secret := range secrets {
+			require.False(p, bytes.Contains(text, secret), "%s holds a token", path)
+		}
+		return err
+	}))
+}
+
+func kindOf(file []byte) ams.CourierKind {
+	if _, err := ams.ReadCourier(bytes.NewReader(file), ams.Export); err == nil {
+		return ams.Export
+	}
+	return ams.Receipts
+}
+
+func upstreamClusters(t *testing.T, address string) ([]*models.Cluster, error) {
+	response, err := http.Get(address + "/api/assisted-install/v2/clusters")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	var clusters []*models.Cluster
+	return clusters, json.NewDecoder(response.Body).Decode(&clusters)
+}
+
+// An AMS that accepts and never answers is nobody's affair but the relay's.
+func TestAnAMSThatHangsHoldsUpNobody(t *testing.T) {
+	p := newAMSPass(t, "automatic")
+	p.ams.Break(amstest.Fault{Op: "token", Do: amstest.Hang()})
+	p.login()
+	eventually(t, "the relay hangs", func() bool { return len(p.ams.Requests("token")) > 0 })
+	body := []byte(`{"name": "one", "openshift_version": "` + p.site.release.Version + `", "pull_secret": ` + swag.StringValue(quoted(pullSecret)) + `}`)
+	start := time.Now()
+	for range 20 {
+		response, err := http.Post(p.address+"/api/assisted-install/v2/clusters", "application/json", bytes.NewReader(body))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, response.StatusCode)
+		require.NoError(t, response.Body.Close())
+	}
+	require.Equal(t, 20, p.status().Waiting)
+	require.Less(t, time.Since(start), 10*time.Second)
+}
+
+func quoted(text string) *string {
+	encoded, err := json.Marshal(text)
+	if err != nil {
+		return nil
+	}
+	return swag.String(string(encoded))
+}
