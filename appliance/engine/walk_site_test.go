@@ -35,6 +35,7 @@ type site struct {
 	seen  *coverage
 	ctx   context.Context
 
+	aim          aim
 	hosts        []*walkHost
 	masters      int
 	lacks, fails bool // the cluster: a setting, a check
@@ -46,6 +47,32 @@ type site struct {
 	events  int
 	outbox  outbox.Desired // as the cluster's history calls for it
 	history bool           // the cluster has one
+}
+
+// aim is a transition that a walk is drawn to. Walks take turns with them, so that none is left to luck alone.
+type aim struct {
+	on      trigger
+	from    string
+	cluster bool
+}
+
+// spare tells whether the walk is drawn to what becomes of a host that waits for a person, which depends on the others.
+func (s *site) spare() bool { return s.aim == aim{onRefresh, pendingUserAction, false} }
+
+// aims lists the transitions of both tables.
+func aims() []aim {
+	var all []aim
+	for _, r := range hostLife().rows {
+		for _, from := range r.from {
+			all = append(all, aim{r.on, from, false})
+		}
+	}
+	for _, r := range clusterLife().rows {
+		for _, from := range r.from {
+			all = append(all, aim{r.on, from, true})
+		}
+	}
+	return all
 }
 
 // walkHost is a machine.
@@ -122,7 +149,7 @@ func (s *site) fail(format string, args ...any) {
 // begin writes a site as an appliance may find it: fresh, or somewhere in the middle of a life.
 func (s *site) begin() {
 	s.masters = []int{1, 1, 1, 3}[s.rng.IntN(4)]
-	chapter := s.rng.IntN(8)
+	chapter := s.chapter()
 	s.do(fmt.Sprintf("begins with chapter %d", chapter), func(c *change) error {
 		for id, cluster := range map[strfmt.UUID]strfmt.UUID{walkEnv: walkCluster, walkPool: ""} {
 			c.saveInfraEnv(&infraEnvRecord{API: models.InfraEnv{ID: &id, Name: swag.String("walk"), ClusterID: cluster, OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}})
@@ -131,6 +158,10 @@ func (s *site) begin() {
 		workers := 0
 		if s.masters == 3 {
 			workers = s.rng.IntN(3)
+		}
+		if s.spare() { // one that the others get along without
+			s.masters, workers = 3, 1
+			row.API.ControlPlaneCount = 3
 		}
 		if chapter == 0 {
 			c.saveCluster(row)
@@ -162,12 +193,48 @@ func (s *site) newCluster(c *change) *clusterRecord {
 	}}
 }
 
-// writeChapter takes the cluster to where the chapter begins.
-func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
-	status := [][]string{
+// clusterChapters are the states of a cluster in which a walk may begin, by chapter; in chapter 0 there are no hosts yet.
+func clusterChapters() [][]string {
+	return [][]string{
 		1: clusterOpen, 2: {clusterPreparing}, 3: {clusterInstalling, clusterUserAction}, 4: {clusterFinalizing},
 		5: {clusterInstalled, clusterAddingHosts}, 6: {clusterFailed, clusterCancelled}, 7: {clusterInsufficient, clusterUnmonitored},
-	}[chapter]
+	}
+}
+
+// hostChapters are the states of its hosts.
+func hostChapters() [][]string {
+	return [][]string{
+		1: {known}, 2: {known, preparing, preparing, prepared, preparingFailed}, 3: {prepared, installing, inProgress, inProgress, inProgress, pendingUserAction, installed},
+		4: {installed, installed, installed, inProgress, pendingUserAction}, 5: {installed, known, installing, inProgress, pendingUserAction, added, discovering, binding},
+		6: {failed, cancelled, installed, resetPending, added, resetting, failed, cancelled, installed, known, pendingForInput, insufficient, disabled, binding},
+		7: {disabled, resetting, binding, unbinding, unbindingPending, disabledUnbound, knownUnbound, insufficientUnbound, disconnectedUnbound, discoveringUnbound, reclaiming, reclaimRebooting, pendingForInput, insufficient, disconnected, discovering},
+	}
+}
+
+// chapter is where the walk begins: often where what it aims at may happen.
+func (s *site) chapter() int {
+	chapters := hostChapters()
+	if s.aim.cluster {
+		chapters = clusterChapters()
+	}
+	var fitting []int
+	for i, states := range chapters {
+		if slices.Contains(states, s.aim.from) {
+			fitting = append(fitting, i)
+		}
+	}
+	if len(fitting) == 0 || s.chance(30) {
+		return s.rng.IntN(len(chapters))
+	}
+	return fitting[s.rng.IntN(len(fitting))]
+}
+
+// writeChapter takes the cluster to where the chapter begins.
+func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
+	status := clusterChapters()[chapter]
+	if s.aim.cluster && slices.Contains(status, s.aim.from) {
+		status = []string{s.aim.from}
+	}
 	row.API.Status = swag.String(s.one(status...))
 	if chapter < 2 || chapter == 7 {
 		return
@@ -196,11 +263,20 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 		MediaStatus: swag.String(models.HostMediaStatusConnected), Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
 		CheckedInAt: c.dateTime(), StatusUpdatedAt: c.dateTime(), StageUpdatedAt: c.dateTime(),
 	}}
-	status := [][]string{
-		1: {known}, 2: {known, preparing, preparing, prepared, preparingFailed}, 3: {prepared, installing, inProgress, inProgress, inProgress, pendingUserAction, installed},
-		4: {installed, installed, installed, inProgress, pendingUserAction}, 5: {installed, known, installing, inProgress, pendingUserAction, added, discovering, binding},
-		6: {failed, cancelled, installed, resetPending, added, resetting, failed, cancelled, installed, known, pendingForInput, insufficient, disabled, binding}, 7: {disabled, resetting, binding, unbinding, unbindingPending, disabledUnbound, knownUnbound, insufficientUnbound, disconnectedUnbound, discoveringUnbound, reclaiming, reclaimRebooting, pendingForInput, insufficient, disconnected, discovering},
-	}[chapter]
+	status := hostChapters()[chapter]
+	aimedAt := len(s.hosts) == 1
+	if s.spare() {
+		aimedAt = role == models.HostRoleWorker
+	}
+	switch {
+	case !s.aim.cluster && aimedAt && slices.Contains(status, s.aim.from):
+		status = []string{s.aim.from}
+	case s.spare() && slices.Contains(status, installed) && s.chance(90):
+		status = []string{installed}
+	}
+	if !h.DiskOK && s.chance(40) {
+		h.DiskError = "The disk is broken."
+	}
 	h.API.Status = swag.String(s.one(status...))
 	h.API.ProgressStages = stagesOf(h, s.masters == 1)
 	joins := chapter == 5 && *h.API.Status != installed
@@ -236,7 +312,35 @@ func (s *site) somethingHappens() {
 		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time, s.decide, s.decide, s.decide, s.prepare, s.prepare,
 		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.bindOrTake, s.bindOrTake, s.reclaimReply, s.logs, s.remove,
 	}
-	happenings[s.rng.IntN(len(happenings))]()
+	switch aimed := s.aimed(); {
+	case len(aimed) > 0 && s.chance(35):
+		aimed[s.rng.IntN(len(aimed))]()
+	default:
+		happenings[s.rng.IntN(len(happenings))]()
+	}
+}
+
+// aimed are the happenings that may take the transition that the walk aims at.
+func (s *site) aimed() []func() {
+	switch s.aim.on {
+	case onRegister:
+		return []func(){s.register}
+	case onRefresh:
+		return []func(){s.time, s.time, s.report, s.prepare, s.change, s.poll}
+	case onProgress, onFailure:
+		return []func(){s.progress}
+	case onMediaLost:
+		return []func(){s.loseMedia}
+	case onInstall, onCancel, onReset, onAddHosts:
+		return []func(){s.decide}
+	case onBind, onUnbind, onReclaim:
+		return []func(){s.bindOrTake}
+	case onReclaimReboot, onReclaimFailed:
+		return []func(){s.reclaimReply}
+	case onCompletion:
+		return []func(){s.finish}
+	}
+	return nil
 }
 
 // any returns a host of the site, or nil.

@@ -79,7 +79,7 @@ func TestRandomWalks(t *testing.T) {
 
 func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n uint64) {
 	rng := rand.New(rand.NewPCG(*walkSeed, n))
-	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), chains: make(map[string]string)}
+	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), chains: make(map[string]string), aim: seen.aims[n%uint64(len(seen.aims))]}
 	e.judge, e.Timeouts.WarnOnly = s, n%3 == 0
 	err := e.DB.Update(t.Context(), func(tx *store.Tx) error {
 		s.tx = tx
@@ -115,6 +115,7 @@ func (s *site) live() {
 type coverage struct {
 	hosts, clusters map[taken]*atomic.Int64
 	states          map[string]*atomic.Int64 // "host known"
+	aims            []aim
 }
 
 type taken struct {
@@ -123,7 +124,7 @@ type taken struct {
 }
 
 func newCoverage() *coverage {
-	c := &coverage{hosts: counters(hostLife()), clusters: counters(clusterLife()), states: make(map[string]*atomic.Int64)}
+	c := &coverage{hosts: counters(hostLife()), clusters: counters(clusterLife()), states: make(map[string]*atomic.Int64), aims: aims()}
 	for _, name := range stateNames(hostStates()) {
 		c.states["host "+name] = new(atomic.Int64)
 	}
@@ -163,8 +164,8 @@ func count[S any](l *life[S], hits map[taken]*atomic.Int64, state func(S) string
 }
 
 func (c *coverage) summary(walks int) string {
-	return fmt.Sprintf("%d walks: %s transitions of hosts, %s of clusters, %s states; the rarest transition was taken %d times",
-		walks, share(c.hosts), share(c.clusters), share(c.states), min(rarest(c.hosts), rarest(c.clusters)))
+	return fmt.Sprintf("%d walks: %s transitions of hosts, %s of clusters, %s states; the rarest transition was taken %d times, the middle one %d times",
+		walks, share(c.hosts), share(c.clusters), share(c.states), min(rarest(c.hosts), rarest(c.clusters)), middle(c.hosts))
 }
 
 func share[K comparable](counts map[K]*atomic.Int64) string {
@@ -183,6 +184,15 @@ func rarest[K comparable](counts map[K]*atomic.Int64) int64 {
 		least = min(least, n.Load())
 	}
 	return least
+}
+
+func middle[K comparable](counts map[K]*atomic.Int64) int64 {
+	var all []int64
+	for _, n := range counts {
+		all = append(all, n.Load())
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 func (c *coverage) missing() []string {
