@@ -281,3 +281,41 @@ func FuzzNames(f *testing.F) {
 		CheckClusterName(name)
 	})
 }
+
+func TestNodesGetAddressesByWhichAllReachEachOther(t *testing.T) {
+	host := func(id string, nics ...string) *inventory.Host {
+		uuid := strfmt.UUID(id)
+		inv := &models.Inventory{}
+		for i, address := range nics {
+			name := fmt.Sprintf("eno%d", i+1)
+			inv.Interfaces = append(inv.Interfaces, &models.Interface{Name: name, IPV4Addresses: []string{address}})
+			inv.Routes = append(inv.Routes, &models.Route{Family: 2, Interface: name, Destination: "0.0.0.0", Gateway: "10.0.0.1", Metric: int32(100 - i)})
+		}
+		return inventory.NewHost(&models.Host{ID: &uuid}, &inventory.Facts{Inventory: inv})
+	}
+	reached := func(hosts []*inventory.Host) *Groups {
+		g := &Groups{L3ConnectedAddresses: map[strfmt.UUID][]string{}}
+		for _, h := range hosts {
+			for _, nic := range h.Inventory.Interfaces {
+				for _, p := range inventory.Addresses(nic) {
+					g.L3ConnectedAddresses[h.ID()] = append(g.L3ConnectedAddresses[h.ID()], p.Addr().String())
+				}
+			}
+		}
+		return g
+	}
+	plain := []*inventory.Host{host("a", "10.0.0.11/24"), host("b", "10.0.0.12/24", "10.1.0.12/24"), host("c", "10.0.0.13/24")}
+	found := NodeAddresses(plain, reached(plain), true)
+	require.Equal(t, "10.0.0.12/24", found["b"].String(), "b is in the network of the others, so it can't be known by its better route")
+	require.Len(t, found, 3)
+	require.Nil(t, NodeAddresses(plain, reached(plain), false), "nobody has IPv6")
+	require.Nil(t, NodeAddresses(plain, nil, true), "nobody has reported yet")
+
+	apart := []*inventory.Host{host("a", "10.0.0.11/24", "10.1.0.11/24"), host("b", "10.1.0.12/24", "10.2.0.12/24"), host("c", "10.2.0.13/24", "10.0.0.13/24")}
+	require.Nil(t, NodeAddresses(apart, reached(apart), true), "each is where another is not to be known")
+
+	two := []*inventory.Host{host("a", "10.0.0.11/24", "10.1.0.11/24"), host("b", "10.0.0.12/24", "10.1.0.12/24")}
+	found = NodeAddresses(two, reached(two), true)
+	require.Equal(t, "10.1.0.11/24", found["a"].String(), "the route with the smaller metric")
+	require.Equal(t, "10.1.0.12/24", found["b"].String(), "and both in one network")
+}

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
@@ -54,4 +56,22 @@ func readJSON(t *testing.T, path string, into any) {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(b, into))
+}
+
+// TestEveryCheckOfThePublishedListIsMade holds the lists of checks against the enumerations of upstream's API, both ways.
+func TestEveryCheckOfThePublishedListIsMade(t *testing.T) {
+	dir := os.Getenv("LANDFALL_REALDATA")
+	if dir == "" {
+		t.Skip("LANDFALL_REALDATA names no folder of real data")
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "assisted", "swagger.yaml"))
+	require.NoError(t, err)
+	var published struct {
+		Definitions map[string]struct {
+			Enum []string `yaml:"enum"`
+		} `yaml:"definitions"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &published))
+	require.ElementsMatch(t, published.Definitions["host-validation-id"].Enum, strings.Fields(everyHostID))
+	require.ElementsMatch(t, published.Definitions["cluster-validation-id"].Enum, strings.Fields(everyClusterID))
 }
