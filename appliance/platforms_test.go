@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
@@ -94,15 +95,15 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		return got.Payload
 	}
 	if kind.fenced {
-		eventually(t, "the hosts are there", func() bool { return len(cluster().Hosts) == crew.Count })
+		patiently(t, "the hosts are there", func() bool { return len(cluster().Hosts) == crew.Count })
 		for i, h := range cluster().Hosts {
 			fence(t, api, *env.Payload.ID, *h.ID, i)
 		}
 	}
-	eventually(t, "the cluster becomes ready", func() bool { return *cluster().Status == models.ClusterStatusReady })
+	patiently(t, "the cluster becomes ready", func() bool { return *cluster().Status == models.ClusterStatusReady })
 	_, err = api.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: id})
 	require.NoError(t, err)
-	eventually(t, "the cluster is installed", func() bool {
+	patiently(t, "the cluster is installed", func() bool {
 		got := cluster()
 		require.NotEqual(t, models.ClusterStatusError, *got.Status, *got.StatusInfo)
 		return *got.Status == models.ClusterStatusInstalled
@@ -125,4 +126,10 @@ func fence(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, num
 		},
 	}})
 	require.NoError(t, err)
+}
+
+// patiently waits longer than [eventually]: the clusters are installed side by side.
+func patiently(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	require.Eventually(t, yes, 2*time.Minute, 100*time.Millisecond, what)
 }
