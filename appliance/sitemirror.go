@@ -246,6 +246,11 @@ func (m *siteMirror) CABundle() []byte { return m.rules().CABundle() }
 // Hosts are those of the rules now.
 func (m *siteMirror) Hosts() []string { return m.rules().Hosts() }
 
+// Manifests are those of the rules now.
+func (m *siteMirror) Manifests(mirrorSets bool) ([]mirror.Manifest, error) {
+	return m.rules().Manifests(mirrorSets)
+}
+
 // Empty tells whether there are rules now.
 func (m *siteMirror) Empty() bool { return m.rules().Empty() }
 

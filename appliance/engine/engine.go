@@ -47,6 +47,8 @@ type Mirror interface {
 	Endpoints(name.Reference) []mirror.Endpoint
 	Hosts() []string // of the mirrors, without ports
 	Empty() bool
+	// Manifests are what install-config has no word for; with ImageTagMirrorSets where the version knows them.
+	Manifests(mirrorSets bool) ([]mirror.Manifest, error)
 }
 
 // Images names the three programs that run on hosts and in the cluster. An empty name means: the one in the

@@ -413,5 +413,10 @@ func (p *plan) systemManifests() (map[string][]byte, error) {
 	for name, content := range operators.Install {
 		manifests[filepath.Join("openshift", name)] = content
 	}
+	mirrored, err := p.mirrorManifests(operators.Install)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(manifests, mirrored)
 	return manifests, nil
 }

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/operator"
+)
+
+// mirrorManifests are the objects by which the finished cluster keeps to the site's mirror: what install-config has no word
+// for, and the mirror's catalogs of operators, with OpenShift's own switched off where nothing leads to them. Those in made
+// are there already.
+func (p *plan) mirrorManifests(made map[string][]byte) (map[string][]byte, error) {
+	version := p.row.API.OpenshiftVersion
+	wanted, err := p.engine.Mirror.Manifests(inventory.AtLeast(version, 4, 13))
+	if err != nil {
+		return nil, err
+	}
+	manifests := make(map[string][]byte)
+	for _, m := range wanted {
+		if !p.brings(m.Kind, m.Object) {
+			manifests[filepath.Join("openshift", m.Name)] = m.YAML
+		}
+	}
+	if p.engine.Catalogs == nil || len(p.engine.Mirror.RegistriesConf()) == 0 || !p.hasMarketplace() {
+		return manifests, nil
+	}
+	for _, source := range p.engine.Catalogs() {
+		named := func(n catalogNote) bool { return n.Kind == kindCatalogSource && n.Name == source.Name }
+		name := "50_openshift-operators_catalogsource_" + source.Name + ".yaml"
+		if made[name] == nil && source.Fits(version) && !slices.ContainsFunc(p.row.Catalogs, named) {
+			manifests[filepath.Join("openshift", name)] = source.Document
+		}
+	}
+	const hubName = "50_openshift-operators_operatorhub_cluster.yaml"
+	_, leads := p.engine.mirrored(operator.IndexImage(ownCatalogs[0], version))
+	if made[hubName] != nil || leads || slices.ContainsFunc(p.row.Catalogs, func(n catalogNote) bool { return n.Kind == kindOperatorHub }) {
+		return manifests, nil
+	}
+	manifests[filepath.Join("openshift", hubName)] = []byte("apiVersion: config.openshift.io/v1\nkind: OperatorHub\nmetadata:\n  name: cluster\nspec:\n  disableAllDefaultSources: true\n")
+	return manifests, nil
+}
+
+// brings tells whether the cluster's own manifests have an object.
+func (p *plan) brings(kind, name string) bool {
+	for _, content := range p.manifests {
+		text := string(content)
+		if strings.Contains(text, "kind: "+kind+"\n") && strings.Contains(text, "name: "+name+"\n") {
+			return true
+		}
+	}
+	return false
+}
+
+// hasMarketplace tells whether the cluster gets what knows CatalogSource and OperatorHub. Objects of kinds that nobody
+// brings would keep the bootstrap waiting. (Capabilities: marketplace since 4.11, OperatorLifecycleManager since 4.15.)
+func (p *plan) hasMarketplace() bool {
+	var overrides struct {
+		Capabilities struct {
+			Baseline   string   `json:"baselineCapabilitySet"`
+			Additional []string `json:"additionalEnabledCapabilities"`
+		} `json:"capabilities"`
+	}
+	if p.row.API.InstallConfigOverrides == "" {
+		return true
+	}
+	if err := json.Unmarshal([]byte(p.row.API.InstallConfigOverrides), &overrides); err != nil {
+		return true // refused elsewhere
+	}
+	has := func(capability string, major, minor int) bool {
+		if !inventory.AtLeast(p.row.API.OpenshiftVersion, major, minor) || slices.Contains(overrides.Capabilities.Additional, capability) {
+			return true
+		}
+		switch baseline := overrides.Capabilities.Baseline; baseline {
+		case "", "vCurrent":
+			return true
+		case "None":
+			return false
+		default:
+			var since [2]int
+			_, err := fmt.Sscanf(baseline, "v%d.%d", &since[0], &since[1])
+			return err == nil && (since[0] > major || since[0] == major && since[1] >= minor)
+		}
+	}
+	return has("marketplace", 4, 11) && has("OperatorLifecycleManager", 4, 15)
+}
