@@ -225,7 +225,7 @@ func (f *filler) fetch(ctx context.Context, from *source, blob v1.Descriptor) (e
 		return errors.Join(&brokenError{fmt.Errorf("more of %s is there than it has", digest)}, f.folder.discard(digest))
 	}
 	if have < blob.Size {
-		body, goesOn, err := from.blob(ctx, digest, have)
+		body, goesOn, err := from.blob(ctx, digest, have, blob.Size)
 		if err != nil {
 			return err
 		}
@@ -354,11 +354,11 @@ func (s *source) manifest(ctx context.Context, digest string) ([]byte, error) {
 	return data, nil
 }
 
-// blob opens a blob from an offset; goesOn is false if it begins at its start all the same.
-func (s *source) blob(ctx context.Context, digest string, offset int64) (body io.ReadCloser, goesOn bool, err error) {
+// blob opens a blob of that size from an offset; goesOn is false if it begins at its start all the same.
+func (s *source) blob(ctx context.Context, digest string, offset, size int64) (body io.ReadCloser, goesOn bool, err error) {
 	header := http.Header{}
 	if offset > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, size-1))
 	}
 	response, err := s.get(ctx, "/blobs/"+digest, header)
 	if err != nil {

@@ -110,7 +110,7 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 	for try := 0; ; try++ {
 		header := http.Header{}
 		if read > 0 {
-			header.Set("Range", fmt.Sprintf("bytes=%d-", read))
+			header.Set("Range", fmt.Sprintf("bytes=%d-%d", read, size-1))
 		}
 		response, failed := r.ask(ctx, http.MethodGet, "blobs/"+digest, header)
 		if failed != nil {
