@@ -10,6 +10,7 @@ import { LiveProvider } from './live/LiveProvider';
 const Installer = lazy(() => import('./Installer'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
+const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
 const ReferencePage = lazy(() => import('./reference/ReferencePage'));
 
 /** The page: our header and banner around the Assisted Installer's own screens and ours, kept live by the appliance's feed. */
@@ -28,6 +29,7 @@ export const App = () => (
             <Routes>
               <Route path="/os-images" element={<OsImagesPage />} />
               <Route path="/doctor" element={<DoctorPage />} />
+              <Route path="/mirror" element={<MirrorPage />} />
               <Route path="/reference" element={<ReferencePage />} />
               <Route path="*" element={<Installer />} />
             </Routes>

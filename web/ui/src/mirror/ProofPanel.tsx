@@ -1,0 +1,109 @@
+import {
+  Alert,
+  Button,
+  Card,
+  CardBody,
+  CardTitle,
+  Flex,
+  FormSelect,
+  FormSelectOption,
+  List,
+  ListItem,
+  Progress,
+} from '@patternfly/react-core';
+import { useState } from 'react';
+import { sentenceOf } from '../shell/request';
+import { useAnswer } from '../shell/useAnswer';
+import { listReleases, listURL, newestProof, startProof, type Newest, type Proof } from './api';
+
+const once = () => undefined;
+const often = 500;
+const seldom = 5_000;
+const wait = (newest: Newest | undefined) => (newest?.proof?.state === 'running' ? often : seldom);
+
+/** Whether the mirror holds a release, with what is to be brought if it does not. */
+export const ProofPanel = () => {
+  const releases = useAnswer(listReleases, once).answer ?? [];
+  const { answer: newest, askAgain } = useAnswer(newestProof, wait);
+  const [chosen, setChosen] = useState('');
+  const [failure, setFailure] = useState('');
+  const proof = newest?.proof;
+  const release = chosen || (releases[0] ?? '');
+  const prove = async () => {
+    try {
+      await startProof(release);
+      setFailure('');
+    } catch (thrown) {
+      setFailure(sentenceOf(thrown));
+    }
+    askAgain();
+  };
+  return (
+    <Card>
+      <CardTitle>Is everything there?</CardTitle>
+      <CardBody>
+        <Flex>
+          <FormSelect
+            aria-label="Release"
+            value={release}
+            style={{ width: 'auto' }}
+            onChange={(_event, value) => {
+              setChosen(value);
+            }}
+          >
+            {releases.map((version) => (
+              <FormSelectOption key={version} value={version} label={`OpenShift ${version}`} />
+            ))}
+          </FormSelect>
+          <Button isDisabled={release === '' || proof?.state === 'running'} onClick={() => void prove()}>
+            Ask the mirror
+          </Button>
+        </Flex>
+        {failure !== '' && <Alert isInline variant="danger" title={failure} />}
+        {proof && <Outcome proof={proof} />}
+      </CardBody>
+    </Card>
+  );
+};
+
+const Outcome = ({ proof }: { proof: Proof }) => {
+  if (proof.state === 'running') {
+    return (
+      <Progress
+        title={`Asking for the images of ${proof.release}`}
+        value={proof.images}
+        max={Math.max(proof.total, 1)}
+        label={`${String(proof.images)} of ${String(proof.total)}`}
+      />
+    );
+  }
+  const bad = (proof.report?.results ?? []).filter(({ verdict, optional }) => verdict !== 'held' && !optional);
+  return (
+    <Alert
+      isInline
+      data-testid="proof"
+      variant={proof.complete ? 'success' : 'danger'}
+      title={proof.message ?? 'The proof ended without a word.'}
+    >
+      <List>
+        {proof.report?.faults.map(({ text, images }) => (
+          <ListItem key={text}>
+            {text} ({images} images)
+          </ListItem>
+        ))}
+        {bad.map(({ ref, text }) => text !== undefined && <ListItem key={ref}>{text}</ListItem>)}
+        {proof.report?.warnings.map((warning) => (
+          <ListItem key={warning}>{warning}</ListItem>
+        ))}
+      </List>
+      {(proof.awaited ?? 0) > 0 && `${String(proof.arrived ?? 0)} of ${String(proof.awaited)} images of the last list have arrived. `}
+      {bad.length > 0 && (
+        <Flex>
+          <a href={listURL(proof, 'text')}>List for the courier</a>
+          <a href={listURL(proof, 'imageset')}>Image set for oc-mirror</a>
+          <a href={listURL(proof, 'csv')}>Table</a>
+        </Flex>
+      )}
+    </Alert>
+  );
+};

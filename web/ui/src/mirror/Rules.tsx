@@ -1,0 +1,102 @@
+import { Alert, Button, Card, CardBody, CardTitle, Content, List, ListItem, TextInput } from '@patternfly/react-core';
+import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useState } from 'react';
+import { sentenceOf } from '../shell/request';
+import { explain, type Explanation, type MirrorModel, type Rule } from './api';
+
+const uses = { all: '', 'digest-only': ' (digests)', 'tag-only': ' (tags)' } as const;
+const spell = ({ mirrors }: Rule) => mirrors.map((m) => m.location + uses[m.for]).join(', ') || 'none';
+
+/** The rules, what is doubtful about them, and what they make of an image. */
+export const Rules = ({ model }: { model: MirrorModel }) => (
+  <Card>
+    <CardTitle>Rules</CardTitle>
+    <CardBody>
+      {model.problem !== undefined && <Alert isInline variant="danger" title={model.problem} />}
+      {model.holes.map(({ kind, prefix, text, grave }) => (
+        <Alert key={kind + prefix + text} isInline isPlain variant={grave ? 'danger' : 'info'} title={text} />
+      ))}
+      <Table aria-label="Rules" variant="compact" data-testid="rules">
+        <Thead>
+          <Tr>
+            <Th>Images under</Th>
+            <Th>Mirrors, in order</Th>
+            <Th>Then the source</Th>
+            <Th>From</Th>
+          </Tr>
+        </Thead>
+        <Tbody>
+          {model.rules.map((rule) => (
+            <Tr key={rule.prefix} data-testid="rule">
+              <Td dataLabel="Images under" modifier="breakWord">
+                {rule.prefix}
+              </Td>
+              <Td dataLabel="Mirrors, in order" modifier="breakWord">
+                {spell(rule)}
+              </Td>
+              <Td dataLabel="Then the source">{rule.blocked ? 'never' : 'last'}</Td>
+              <Td dataLabel="From" modifier="breakWord">
+                {rule.origin}
+              </Td>
+            </Tr>
+          ))}
+        </Tbody>
+      </Table>
+      <Content component="small">
+        {model.catalogs.length} operator catalogs and the signatures of {model.signatures.length} releases came with
+        them.
+      </Content>
+      <Explainer />
+    </CardBody>
+  </Card>
+);
+
+const Explainer = () => {
+  const [image, setImage] = useState('');
+  const [explained, setExplained] = useState<Explanation>();
+  const [failure, setFailure] = useState('');
+  const ask = async () => {
+    try {
+      setExplained(await explain(image));
+      setFailure('');
+    } catch (thrown) {
+      setExplained(undefined);
+      setFailure(sentenceOf(thrown));
+    }
+  };
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        void ask();
+      }}
+    >
+      <TextInput
+        aria-label="Image to explain"
+        placeholder="Where does this image come from? quay.io/…@sha256:…"
+        value={image}
+        onChange={(_event, value) => {
+          setImage(value);
+        }}
+      />
+      <Button type="submit" variant="secondary" isDisabled={image === ''}>
+        Explain
+      </Button>
+      {failure !== '' && <Alert isInline isPlain variant="danger" title={failure} />}
+      {explained && (
+        <>
+          <List component="ol" aria-label="Where it is tried">
+            {explained.steps.map((step) => (
+              <ListItem key={step.image}>
+                {step.image} <Content component="small">{step.rule}</Content>
+              </ListItem>
+            ))}
+          </List>
+          {explained.notes.map((note) => (
+            <Alert key={note} isInline isPlain variant="info" title={note} />
+          ))}
+        </>
+      )}
+    </form>
+  );
+};
