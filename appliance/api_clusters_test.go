@@ -174,7 +174,7 @@ func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, []string{models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput}, *again.Status)
 	require.Empty(t, again.OpenshiftClusterID)
-	require.Subset(t, d.events(cluster), []string{"cancel_installation_start", "reset_installation_start"})
+	require.Subset(t, d.events(cluster), []string{"cluster_installation_canceled", "cluster_installation_reset"})
 }
 
 func TestWhatTheControllerInAClusterReportsIsKept(t *testing.T) {

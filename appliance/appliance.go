@@ -120,6 +120,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		DB: a.db, Releases: a.releases, Mirror: a.mirror, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
+		EventLimits:  engine.EventLimits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
 		Requirements: minimums, DisabledValidations: disabled, Catalogs: a.mirror.operatorCatalogs, CatalogReader: a.releases,
 	}); err != nil {
 		return nil, err
@@ -246,6 +247,9 @@ func (a *Appliance) tidy(ctx context.Context) error {
 		now := a.db.Revision()
 		if now == last {
 			continue
+		}
+		if err := a.engine.TrimEvents(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("Old events could not be removed.", "error", err)
 		}
 		if err := a.db.Compact(ctx, last); err != nil && ctx.Err() == nil {
 			a.log.Warn("The change log could not be cut.", "error", err)

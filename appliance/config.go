@@ -82,6 +82,8 @@ type Limits struct {
 	LogUploadBytes      Bytes `mapstructure:"log_upload_bytes" help:"largest log archive that a host or the controller may upload"`
 	ManifestBytes       Bytes `mapstructure:"manifest_bytes" help:"largest additional manifest of a cluster"`
 	OSImageBytes        Bytes `mapstructure:"os_image_bytes" help:"largest live ISO that may be uploaded"`
+	EventBytes          Bytes `mapstructure:"event_bytes" help:"space for events; the oldest go first"`
+	EventObjectBytes    Bytes `mapstructure:"event_object_bytes" help:"how much of it the events of one cluster, infra-env or host may take"`
 	JournalBytes        Bytes `mapstructure:"journal_bytes" help:"space for the journal of what happened, from which a cluster's black box is made; the oldest goes first"`
 	JournalObjectBytes  Bytes `mapstructure:"journal_object_bytes" help:"how much of the journal one cluster, infra-env or host may take"`
 	InstallerCacheBytes Bytes `mapstructure:"installer_cache_bytes" help:"space for extracted openshift-install programs; the ones not used for longest go first"`
@@ -204,6 +206,8 @@ func Default() Config {
 			LogUploadBytes:      1 << 30,
 			ManifestBytes:       1 << 20,
 			OSImageBytes:        64 << 30,
+			EventBytes:          64 << 20,
+			EventObjectBytes:    2 << 20,
 			JournalBytes:        64 << 20,
 			JournalObjectBytes:  1 << 20,
 			InstallerCacheBytes: 10 << 30,

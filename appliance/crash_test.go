@@ -512,7 +512,7 @@ func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*mode
 		in.verifyStages(t, h, stages[id])
 	}
 	for _, once := range []string{
-		"cluster_registration_succeeded", "cluster_prepare_for_installation_started", "generate_image_completed",
+		"cluster_registration_succeeded", "cluster_prepare_installation_started", "generate_image_completed",
 		"upload_ingress_cert_finished", "cluster_installation_completed",
 	} {
 		require.Equal(t, 1, count[once], once)

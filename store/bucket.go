@@ -120,6 +120,16 @@ func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error 
 	})
 }
 
+// Sizes is Keys with about how many bytes each key's row takes in the file.
+func (b Bucket[T]) Sizes(tx *Tx, prefix string, fn func(key string, bytes int) error) error {
+	return tx.walk(dataBucket, b.prefix+prefix, func(key string, row []byte) error {
+		return fn(key[len(b.prefix):], len(key)+len(row)+bucketOverhead)
+	})
+}
+
+// bucketOverhead is what bbolt notes of each row in its page, in bytes.
+const bucketOverhead = 16
+
 // KeysAfter is Keys of all keys that are greater than after.
 func (b Bucket[T]) KeysAfter(tx *Tx, after string, fn func(key string) error) error {
 	return tx.walkFrom(dataBucket, b.prefix+after+"\x00", b.prefix, func(key string, _ []byte) error {

@@ -113,7 +113,7 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 }
 
 func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
-	return e.update(WithRequest(ctx, doPoll, "", poll.HostID), func(c *change) error {
+	return e.update(WithRequest(ctx, Request{Operation: doPoll, Host: poll.HostID}), func(c *change) error {
 		h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
 		h.API.DiscoveryAgentVersion = orText(poll.AgentVersion, h.API.DiscoveryAgentVersion)
 		c.saveHost(h)
 		c.settleLater(h)
-		return nil
+		return c.tellOfUpgrade(h)
 	})
 }
 
@@ -278,7 +278,7 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed || effect.BootArtifactsReady {
 		return false
 	}
-	if effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil || effect.Lease != nil {
+	if effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil || effect.Lease != nil || effect.Upgrade != nil {
 		return false
 	}
 	if effect.Inventory != nil {
@@ -303,7 +303,10 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		if _, err := c.fireHost(h, onMediaLost, ""); err != nil {
 			return err
 		}
-		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityWarning, "Host %s can no longer read its discovery image.", c.hostName(h))
+		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityError, "Host %s can no longer read its discovery image.", c.hostName(h))
+	}
+	if err := c.tellOfChecks(h, effect); err != nil {
+		return err
 	}
 	if err := c.applyReports(h, effect); err != nil {
 		return err
@@ -364,7 +367,7 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 		h.ImagesOK = h.ImagesError == ""
 	default:
 		if effect.Failure != "" {
-			return c.hostEvent(h, "host_step_failed", models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
+			return c.hostEvent(h, eventStepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
 		}
 	}
 	return nil

@@ -34,6 +34,7 @@ type change struct {
 	reading bool                        // it only looks at what is committed
 
 	events       int
+	budgets      map[string]eventBudget // that were drawn upon
 	touchedHosts []string
 	gone         []string // hosts that were deleted
 	deadlineSet  bool

@@ -336,8 +336,11 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
 			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.", row.API.Name, *row.API.Status)
 		}
-		operators := chosenOperators(&row.API, true)
+		operators, before := chosenOperators(&row.API, true), row.API
 		if err := applyClusterUpdate(row, params); err != nil {
+			return err
+		}
+		if err := c.tellOfProxies(row, before); err != nil {
 			return err
 		}
 		c.saveCluster(row)

@@ -83,6 +83,7 @@ type Options struct {
 	Requirements        func(version string) validation.Requirements // nil: the defaults
 	DisabledValidations []validation.ID                              // of hosts
 	Timeouts            Timeouts
+	EventLimits         EventLimits
 	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a cluster's own manifests; nil: none.
 	Catalogs func() []operator.Source
 	// CatalogReader reads catalogs of operators; nil: they can't be checked.
@@ -98,6 +99,7 @@ type Engine struct {
 	parsed   *parsedFacts
 	judged   judgements
 	events   eventIndex
+	budgets  eventBudgets
 	replies  keyedLocks
 	hosts    *life[hostSituation]
 	clusters *life[clusterSituation]
@@ -126,6 +128,7 @@ func New(options Options) (*Engine, error) {
 		options.Random = rand.Reader
 	}
 	options.Timeouts = options.Timeouts.orDefaults()
+	options.EventLimits = options.EventLimits.orDefaults()
 	return &Engine{
 		Options:  options,
 		presence: newPresence(options.Clock.Now()),
@@ -168,6 +171,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 		return nil
 	})
 	if err != nil {
+		e.noteRefusal(ctx, err)
 		return err
 	}
 	e.announce(committed)
@@ -204,6 +208,7 @@ func (e *Engine) announce(c *change) {
 	if e.auditor != nil {
 		e.auditor.look(c)
 	}
+	e.budgets.keep(c.budgets)
 	for _, line := range c.lines {
 		e.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
 	}

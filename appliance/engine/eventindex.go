@@ -54,6 +54,13 @@ type eventIndex struct {
 	bySubject map[string][]eventID
 }
 
+// forget has the index be made anew, after events were removed.
+func (x *eventIndex) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.last, x.bySubject = "", nil
+}
+
 // of lists the events about a subject, the oldest first. Some may be gone since, or be newer than the transaction.
 func (x *eventIndex) of(tx *store.Tx, subject string) ([]eventID, error) {
 	x.mu.Lock()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -19,10 +20,22 @@ type event struct {
 	severity string // info, warning, error, critical
 	message  string
 	category string // "" is user
-	props    string // JSON
+	props    props
+	rawProps string // JSON that came as it is
 	cluster  *strfmt.UUID
 	infraEnv *strfmt.UUID
 	host     *strfmt.UUID
+}
+
+// props are what an event's message says, for programs.
+type props map[string]any
+
+func (p props) json() (string, error) {
+	if len(p) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(p)
+	return string(text), err
 }
 
 // eventName names the kinds of event that the engine writes.
@@ -30,14 +43,14 @@ const (
 	eventClusterRegistered      = "cluster_registration_succeeded"
 	eventClusterDeregistered    = "cluster_deregistered"
 	eventClusterStatus          = "cluster_status_updated"
-	eventClusterPrepared        = "cluster_prepare_for_installation_started"
-	eventInstallConfig          = "generate_image_completed"
-	eventPreparationFailed      = "prepare_cluster_installation_failed"
-	eventInstallationCanceled   = "cancel_installation_start"
-	eventInstallationReset      = "reset_installation_start"
+	eventClusterPrepared        = "cluster_prepare_installation_started"
+	eventInstallConfig          = "installer_files_generated" // ours
+	eventPreparationFailed      = "prepare_installation_failed"
+	eventInstallationCanceled   = "cluster_installation_canceled"
+	eventInstallationReset      = "cluster_installation_reset"
 	eventInstallationCompleted  = "cluster_installation_completed"
 	eventInstallationFailed     = "cluster_installation_failed"
-	eventIngressCert            = "upload_ingress_cert_finished"
+	eventIngressCert            = "ingress_certificate_received" // ours
 	eventFinalizingStage        = "cluster_finalizing_stage_updated"
 	eventOperatorStatus         = "cluster_operator_status"
 	eventInfraEnvRegistered     = "infra_env_registered"
@@ -64,16 +77,28 @@ const (
 	eventFinalizingTimedOut     = "finalizing_stage_timed_out"
 )
 
-// emit writes an event within the change and a line of the log after it.
+// emit writes an event within the change and a line of the log after it, unless there are too many of them.
 func (c *change) emit(ev event) error {
 	subjects := ev.subjects()
+	admitted, err := c.admit(ev, subjects)
+	if err != nil || !admitted {
+		return err
+	}
+	return c.writeEvent(ev, subjects)
+}
+
+func (c *change) writeEvent(ev event, subjects []subject) error {
+	about, err := ev.props.json()
+	if err != nil {
+		return err
+	}
 	key := eventKey(eventID{c.tx.Revision(), c.events}, subjects)
 	c.events++
 	at := c.dateTime()
 	row := &models.Event{
-		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at, Category: orText(ev.category, models.EventCategoryUser), Props: ev.props,
+		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at, Category: orText(ev.category, models.EventCategoryUser), Props: orText(ev.rawProps, about),
 		ClusterID: ev.cluster, InfraEnvID: ev.infraEnv, HostID: ev.host,
-		RequestID: strfmt.UUID(causeOf(c.ctx).request),
+		RequestID: strfmt.UUID(causeOf(c.ctx).ID),
 	}
 	if err := eventRows.Put(c.tx, key, row); err != nil {
 		return err
@@ -113,12 +138,22 @@ func eventLevel(severity string) slog.Level {
 }
 
 func (c *change) clusterEvent(row *clusterRecord, name, severity, format string, args ...any) error {
-	return c.emit(event{name: name, severity: severity, message: fmt.Sprintf(format, args...), cluster: row.API.ID})
+	return c.clusterEventOf(row, nil, name, severity, format, args...)
+}
+
+func (c *change) clusterEventOf(row *clusterRecord, about props, name, severity, format string, args ...any) error {
+	return c.emit(event{name: name, severity: severity, message: fmt.Sprintf(format, args...), cluster: row.API.ID, props: about})
 }
 
 func (c *change) hostEvent(h *hostRecord, name, severity, format string, args ...any) error {
+	return c.hostEventOf(h, props{}, name, severity, format, args...)
+}
+
+// hostEventOf is hostEvent with properties beside the host's name.
+func (c *change) hostEventOf(h *hostRecord, about props, name, severity, format string, args ...any) error {
+	about["host_name"] = c.hostName(h)
 	return c.emit(event{
-		name: name, severity: severity, message: fmt.Sprintf(format, args...),
+		name: name, severity: severity, message: fmt.Sprintf(format, args...), props: about,
 		cluster: h.API.ClusterID, infraEnv: &h.API.InfraEnvID, host: h.API.ID,
 	})
 }
@@ -138,7 +173,8 @@ type EventFilter struct {
 	Severities            []string
 	Categories            []string // none means user
 	Message               string   // a part of the message, in any case
-	ClusterLevel          bool     // only events of the cluster itself
+	ClusterLevel          bool     // events of the cluster itself
+	DeletedHosts          bool     // events of hosts that are no more; those three together select any of them
 	Descending            bool
 	Limit, Offset         int // Limit 0 means all
 }
@@ -155,8 +191,11 @@ func (e *Engine) Events(filter EventFilter) (*EventPage, error) {
 	page := &EventPage{BySeverity: make(map[string]int)}
 	var all []*models.Event
 	err := e.DB.View(func(tx *store.Tx) error {
+		gone := func(ev *models.Event) bool {
+			return ev.InfraEnvID == nil || !hostRows.Exists(tx, ev.InfraEnvID.String()+"/"+ev.HostID.String())
+		}
 		keep := func(ev *models.Event) {
-			if filter.matches(ev) {
+			if filter.matches(ev, gone) {
 				all = append(all, ev)
 			}
 		}
@@ -196,7 +235,7 @@ func (e *Engine) Events(filter EventFilter) (*EventPage, error) {
 // subject returns the id under which the index finds the fewest events that may match.
 func (f EventFilter) subject() string {
 	switch {
-	case len(f.HostIDs) == 1:
+	case len(f.HostIDs) == 1 && !f.ClusterLevel && !f.DeletedHosts:
 		return f.HostIDs[0]
 	case f.InfraEnvID != "":
 		return f.InfraEnvID
@@ -204,15 +243,20 @@ func (f EventFilter) subject() string {
 	return f.ClusterID
 }
 
-func (f EventFilter) matches(ev *models.Event) bool {
+// ofHosts tells whether an event is of one of the hosts that are asked for, or of none where such are asked for.
+func (f EventFilter) ofHosts(ev *models.Event, gone func(*models.Event) bool) bool {
+	if ev.HostID == nil {
+		return f.ClusterLevel
+	}
+	return slices.Contains(f.HostIDs, ev.HostID.String()) || f.DeletedHosts && gone(ev)
+}
+
+func (f EventFilter) matches(ev *models.Event, gone func(*models.Event) bool) bool {
 	is := func(id *strfmt.UUID, want string) bool { return want == "" || id != nil && id.String() == want }
 	if !is(ev.ClusterID, f.ClusterID) || !is(ev.InfraEnvID, f.InfraEnvID) {
 		return false
 	}
-	if len(f.HostIDs) > 0 && (ev.HostID == nil || !slices.Contains(f.HostIDs, ev.HostID.String())) {
-		return false
-	}
-	if f.ClusterLevel && ev.HostID != nil {
+	if chosen := len(f.HostIDs) > 0 || f.ClusterLevel || f.DeletedHosts; chosen && !f.ofHosts(ev, gone) {
 		return false
 	}
 	if len(f.Categories) == 0 && ev.Category != models.EventCategoryUser || len(f.Categories) > 0 && !slices.Contains(f.Categories, ev.Category) {

@@ -72,13 +72,21 @@ const (
 	doPoll        = "v2GetNextSteps"
 	doReply       = "v2PostStepReply"
 	doTimer       = "timer"
+	doTrim        = "removal of old events"
 	doPreparation = "preparation"
 )
 
+// Request is a request that changes are made for.
+type Request struct {
+	Operation               string // the API's id
+	ID                      string // in events, which want a UUID
+	Cluster, InfraEnv, Host string // that its path names
+}
+
 // cause is why a change is made, as its context says.
 type cause struct {
-	operation, request, host string
-	reply                    *models.StepReply
+	Request
+	reply *models.StepReply
 }
 
 type causeKey struct{}
@@ -88,26 +96,27 @@ func causeOf(ctx context.Context) cause {
 	return held
 }
 
-// WithRequest returns a context whose changes are those of a request: of the given id, which a UUID is to be in events, for
-// an operation of the API, about a host or "".
-func WithRequest(ctx context.Context, operation, id, host string) context.Context {
-	return context.WithValue(ctx, causeKey{}, cause{operation: operation, request: id, host: host})
+// WithRequest returns a context whose changes are those of a request.
+func WithRequest(ctx context.Context, request Request) context.Context {
+	return context.WithValue(ctx, causeKey{}, cause{Request: request})
 }
 
 func withOperation(ctx context.Context, operation string) context.Context {
-	return context.WithValue(ctx, causeKey{}, cause{operation: operation, request: causeOf(ctx).request, host: causeOf(ctx).host})
+	held := causeOf(ctx)
+	held.Operation = operation
+	return context.WithValue(ctx, causeKey{}, held)
 }
 
 func withReply(ctx context.Context, host string, reply *models.StepReply) context.Context {
 	held := causeOf(ctx)
-	held.operation, held.host, held.reply = doReply, host, reply
+	held.Operation, held.Host, held.reply = doReply, host, reply
 	return context.WithValue(ctx, causeKey{}, held)
 }
 
 // note is what the change says of itself in the history.
 func (c *change) note() []byte {
 	why := causeOf(c.ctx)
-	note := &Note{At: c.now, Operation: why.operation, Request: why.request, Host: why.host}
+	note := &Note{At: c.now, Operation: why.Operation, Request: why.ID, Host: why.Host}
 	if why.reply != nil {
 		note.Reply = noteOf(why.reply)
 	}

@@ -347,7 +347,7 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 		}
 		if role != h.API.Role {
 			h.API.Role = role
-			if err := c.hostEvent(h, eventHostRole, models.EventSeverityInfo, "Host %s: role set to %s.", c.hostName(h), role); err != nil {
+			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo, "Host %s: role set to %s.", c.hostName(h), role); err != nil {
 				return err
 			}
 		}

@@ -181,7 +181,7 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 		row.API.InstallCompletedAt = c.dateTime()
 	case clusterFailed:
 		row.API.InstallCompletedAt = c.dateTime()
-		return c.clusterEvent(row, eventInstallationFailed, models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)
+		return c.clusterEventOf(row, props{"failure_reason": info}, eventInstallationFailed, models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)
 	}
 	return nil
 }
@@ -327,7 +327,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if known.CurrentStage == stage {
 		return nil
 	}
-	return c.hostEvent(h, eventHostStage, models.EventSeverityInfo, "Host %s: %s", c.hostName(h), stageText(stage, progress.ProgressInfo))
+	return c.hostEventOf(h, props{"event": stageText(stage, progress.ProgressInfo)}, eventHostStage, models.EventSeverityInfo, "Host %s: %s", c.hostName(h), stageText(stage, progress.ProgressInfo))
 }
 
 func stageText(stage models.HostStage, info string) string {
@@ -404,7 +404,7 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 		row.API.Progress.TotalPercentage = preparingShare + installingShare + row.API.Progress.FinalizingStagePercentage*finalizingShare/100
 	}
 	c.saveCluster(row)
-	return c.clusterEvent(row, eventFinalizingStage, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name, stage)
+	return c.clusterEventOf(row, props{"finalizing_stage": stage}, eventFinalizingStage, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name, stage)
 }
 
 // CompleteInstallation notes what the controller in the cluster says of the end of the installation.
@@ -463,7 +463,7 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			if report.Status == models.OperatorStatusFailed {
 				severity, says = models.EventSeverityWarning, ": "+orText(report.StatusInfo, "the controller gave no reason.")
 			}
-			return c.clusterEvent(row, eventOperatorStatus, severity, "Cluster %s: operator %s is %s%s", row.API.Name, report.Name, report.Status, says)
+			return c.clusterEventOf(row, props{"operator_name": report.Name, "status": report.Status, "status_info": report.StatusInfo}, eventOperatorStatus, severity, "Cluster %s: operator %s is %s%s", row.API.Name, report.Name, report.Status, says)
 		}
 		return notFound("Cluster %s has no operator %q that is watched.", row.API.Name, report.Name)
 	})

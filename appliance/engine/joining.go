@@ -348,7 +348,7 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 		c.clearPreparation(h)
 		h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
 		c.settleLater(h)
-		return c.hostEvent(h, eventHostReset, models.EventSeverityInfo, "Host %s: the installation was reset.", c.hostName(h))
+		return nil
 	})
 	if err != nil {
 		return nil, err

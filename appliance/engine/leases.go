@@ -25,7 +25,7 @@ func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse)
 		verified := models.VipVerificationSucceeded
 		row.API.APIVips = []*models.APIVip{{IP: api, ClusterID: *row.API.ID, Verification: &verified}}
 		row.API.IngressVips = []*models.IngressVip{{IP: ingress, ClusterID: *row.API.ID, Verification: &verified}}
-		if err := c.clusterEvent(row, eventVIPsUpdated, models.EventSeverityInfo, "Cluster %s got its addresses by DHCP: %s for the API, %s for ingress.", row.API.Name, api, ingress); err != nil {
+		if err := c.clusterEventOf(row, props{"api_vip": api, "ingress_vip": ingress}, eventVIPsUpdated, models.EventSeverityInfo, "Cluster %s got its addresses by DHCP: %s for the API, %s for ingress.", row.API.Name, api, ingress); err != nil {
 			return err
 		}
 		c.saveCluster(row)

@@ -18,7 +18,7 @@ import (
 
 const (
 	eventOperatorsChosen = "cluster_operators_updated" // ours
-	eventDegraded        = "cluster_degraded_olm_operators_failed"
+	eventDegraded        = "cluster_degraded_OLM_operators_failed"
 )
 
 // chooseOperators makes the operators of a cluster those that are asked for and the ones that they depend on. A name that is
@@ -166,7 +166,7 @@ func (c *change) noteDegraded(row *clusterRecord) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return c.clusterEvent(row, eventDegraded, models.EventSeverityError, "Cluster %s is degraded. Failed OLM operators: %s.", row.API.Name, strings.Join(names, ", "))
+	return c.clusterEvent(row, eventDegraded, models.EventSeverityWarning, "Cluster %s is degraded. Failed OLM operators: %s.", row.API.Name, strings.Join(names, ", "))
 }
 
 // operatorManifests renders what the planned installation's operators are brought in by.

@@ -102,7 +102,7 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 		row.Preparation.Failed = clause(err)
 		return errors.Join(
 			pendingWork.Remove(c.tx, id),
-			c.clusterEvent(row, eventPreparationFailed, models.EventSeverityError, "Cluster %s: the installation could not be prepared: %s", row.API.Name, clause(err)),
+			c.clusterEventOf(row, props{"error": clause(err)}, eventPreparationFailed, models.EventSeverityError, "Cluster %s: the installation could not be prepared: %s", row.API.Name, clause(err)),
 		)
 	})
 	if noted != nil {

@@ -93,7 +93,7 @@ func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 	}
 	_, err := c.fireHost(h, on, "")
 	if err == nil && effect.Failure != "" {
-		err = c.hostEvent(h, "host_step_failed", models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
+		err = c.hostEvent(h, eventStepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error 
 			return err
 		}
 		return c.emit(event{
-			name: reported.Name, severity: *reported.Severity, message: *reported.Message, category: reported.Category, props: reported.Props,
+			name: reported.Name, severity: *reported.Severity, message: *reported.Message, category: reported.Category, rawProps: reported.Props,
 			cluster: reported.ClusterID, infraEnv: reported.InfraEnvID, host: reported.HostID,
 		})
 	})

@@ -91,6 +91,9 @@ func (c *change) derive(w *roster) error {
 	for _, h := range w.records {
 		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
 			c.saveHost(h)
+			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo, "Host %s: its role will be %s.", c.hostName(h), role); err != nil {
+				return err
+			}
 		}
 	}
 	if schedulable := validation.MastersSchedulable(api, w.hosts); swag.BoolValue(api.SchedulableMastersForcedTrue) != schedulable {
@@ -205,7 +208,7 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 	if changed {
 		c.saveHost(h)
 		for _, turn := range turns(before, report.Results()) {
-			if err := c.hostEvent(h, turn.name(eventValidationFailed, eventValidationFixed), turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
+			if err := c.hostEventOf(h, turn.props(), turn.name(eventValidationFailed, eventValidationFixed), turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
 				return nil, err
 			}
 		}
@@ -278,14 +281,17 @@ func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, err
 	c.saveHost(h)
 	if to == from {
 		if marked && row.event != "" {
-			return false, c.hostEvent(h, row.event, models.EventSeverityWarning, "Host %s: %s", name, info)
+			return false, c.hostEventOf(h, props{"stage": s.stage, "minutes": int64(s.limit.Minutes())}, row.event, models.EventSeverityWarning, "Host %s: %s", name, info)
 		}
 		return false, nil
 	}
 	if from == initial { // a new host has an event of its own
 		return true, nil
 	}
-	return true, c.hostEvent(h, eventHostStatus, severityOf(to), "Host %s: %s -> %s. %s", name, from, to, info)
+	return true, errors.Join(
+		c.hostEventOf(h, props{"src_status": from, "new_status": to, "info": info}, eventHostStatus, severityOf(to), "Host %s: %s -> %s. %s", name, from, to, info),
+		c.hostArrived(h, from, to),
+	)
 }
 
 // enterHostState sets a host's state and does what belongs to being in it.
@@ -375,7 +381,7 @@ func (c *change) validateCluster(w *roster) error {
 	}
 	c.saveCluster(row)
 	for _, turn := range turns(before, w.report.Results()) {
-		if err := c.clusterEvent(row, turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {
+		if err := c.clusterEventOf(row, turn.props(), turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {
 			return err
 		}
 	}
@@ -440,7 +446,10 @@ func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation)
 	c.saveCluster(row)
 	if to == from {
 		if marked && rule.event != "" {
-			return false, c.clusterEvent(row, rule.event, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name, info)
+			return false, errors.Join(
+				c.clusterEventOf(row, props{"stage": row.API.Progress.FinalizingStage, "minutes": int64(s.stageLimit.Minutes())}, rule.event, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name, info),
+				c.tellOfOperators(row),
+			)
 		}
 		return false, nil
 	}
@@ -448,7 +457,10 @@ func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation)
 	if err := c.enterClusterState(row, from, to, info); err != nil {
 		return false, err
 	}
-	return true, c.clusterEvent(row, eventClusterStatus, severityOf(to), "Cluster %s: %s -> %s. %s", row.API.Name, from, to, info)
+	return true, errors.Join(
+		c.clusterEventOf(row, props{"cluster_status": to, "status_info": info}, eventClusterStatus, severityOf(to), "Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
+		c.clusterLeft(row, from, s.timedOut),
+	)
 }
 
 // turn is a validation that came to pass or ceased to.
@@ -470,6 +482,13 @@ func (t turn) severity() string {
 		return models.EventSeverityWarning
 	}
 	return models.EventSeverityInfo
+}
+
+func (t turn) props() props {
+	if t.failed {
+		return props{"validation_id": t.id, "validation_msg": t.message, "failure_message": "fails now"}
+	}
+	return props{"validation_id": t.id, "validation_msg": t.message}
 }
 
 func (t turn) text() string {

@@ -121,7 +121,9 @@ func translate(operation string, handler echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if r := c.Request(); r.Method != http.MethodGet {
-			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), operation, web.RequestID(r.Context()), c.Param("host_id"))))
+			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), engine.Request{
+				Operation: operation, ID: web.RequestID(r.Context()), Cluster: c.Param("cluster_id"), InfraEnv: c.Param("infra_env_id"), Host: c.Param("host_id"),
+			})))
 		}
 		return Problem(handler(c))
 	}

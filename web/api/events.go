@@ -58,7 +58,7 @@ func eventFilter(c echo.Context) (filter engine.EventFilter, err error) {
 	if filter.Severities, err = listOf(c, "severities", models.EventSeverityInfo, models.EventSeverityWarning, models.EventSeverityError, models.EventSeverityCritical); err != nil {
 		return filter, err
 	}
-	filter.Descending, filter.ClusterLevel = order == "descending", flag(c, "cluster_level")
+	filter.Descending, filter.ClusterLevel, filter.DeletedHosts = order == "descending", flag(c, "cluster_level"), flag(c, "deleted_hosts")
 	filter.Message, filter.Categories = c.QueryParam("message"), list(c, "categories")
 	if filter.Limit, err = number(c, "limit"); err != nil {
 		return filter, err

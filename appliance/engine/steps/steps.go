@@ -161,12 +161,17 @@ func upgradable(status string) bool {
 	return false
 }
 
+// Upgrades tells whether a host is told to change its agent for another one, nothing else.
+func Upgrades(host *models.Host, agent string) bool {
+	return agent != "" && host.DiscoveryAgentVersion != agent && upgradable(*host.Status)
+}
+
 // For decides what a host does next and when it asks again. A state without work gets no steps. An error names the steps
 // that could not be made, each in a sentence; the other steps are there all the same, so the caller sends them and logs the
 // error.
 func For(in Input) (*models.Steps, error) {
 	p := planFor(in)
-	if in.Images.Agent != "" && in.Host.Record.DiscoveryAgentVersion != in.Images.Agent && upgradable(in.Host.Status()) {
+	if Upgrades(in.Host.Record, in.Images.Agent) {
 		p = plan{makers: []maker{upgradeStep}, seconds: pollSeconds}
 	}
 	post := models.StepsPostStepActionContinue

@@ -1,0 +1,402 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/engine/steps"
+	"landfall/store"
+)
+
+// upstreamEvents lists the events of the Assisted Installer: those with "" are written here, which the tests of this file show;
+// the others are not, for the reason given.
+func upstreamEvents() map[string]string {
+	const (
+		oneTransaction = "a request is one transaction that is committed whole or answered with what stands in the way; there is no half of one to tell of"
+		noImageFiles   = "images are made while they are sent, from what is frozen with image_info_updated; none is generated, stored, reused or expires"
+		notDeleted     = "nothing is deleted because nobody looked at it, and what is deleted is gone at once"
+	)
+	return map[string]string{
+		"cancel_install_start_failed": oneTransaction, "cancel_install_commit_failed": oneTransaction, "host_registration_setting_properties_failed": oneTransaction,
+		"host_set_status_failed": oneTransaction, "host_reset_fetch_failed": oneTransaction, "host_cancel_installation_failed": oneTransaction,
+		"infra_env_registration_failed": "an infra-env that is refused is none that an event could be of; who asks is told why",
+		"expired_image_deleted":         noImageFiles, "generate_image_fetch_failed": noImageFiles, "existing_image_reused": noImageFiles, "generate_image_format_failed": noImageFiles,
+		"generate_minimal_iso_failed": noImageFiles, "upload_image_failed": noImageFiles, "ignition_config_image_generated": noImageFiles,
+		"after_inactivity_cluster_deregistered": notDeleted, "inactive_clusters_deregistered": notDeleted, "clusters_permanently_deleted": notDeleted,
+		"api_ingress_vip_timed_out": "that no lease has come is what the cluster's validation api-vips-defined says, for as long as it is so",
+		"host_boot_logs_uploaded":   "the API's uploads are those of hosts and of the controller; there is none of boot logs",
+		"host_approved_updated":     "hosts are approved over the Kubernetes API alone, which is not served",
+
+		"host_media_disconnected": "", "cluster_registration_succeeded": "", "cluster_deregister_failed": "", "cluster_deregistered": "", "cluster_validation_failed": "",
+		"cluster_validation_fixed": "", "cluster_installation_completed": "", "cluster_installation_failed": "", "cluster_installation_canceled": "",
+		"cancel_installation_failed": "", "cluster_status_updated": "", "cluster_finalizing_stage_updated": "", "cluster_installation_reset": "",
+		"reset_installation_failed": "", "api_ingress_vip_updated": "", "prepare_installation_failed": "", "cluster_prepare_installation_started": "",
+		"installation_preparing_timed_out": "", "cluster_degraded_OLM_operators_failed": "", "cluster_operator_report": "", "cluster_operator_status": "",
+		"finalizing_stage_timed_out": "", "host_deregistered": "", "host_installer_args_applied": "", "host_bootstrap_set": "", "host_status_updated": "",
+		"host_stage_timed_out": "", "host_role_updated": "", "image_status_updated": "", "host_installation_cancelled": "", "host_installation_started": "",
+		"host_installation_reset": "", "host_installation_reset_failed": "", "user_required_complete_installation_reset": "", "host_validation_failed": "",
+		"host_validation_fixed": "", "quick_disk_format_performed": "", "quick_disk_format_skipped": "", "infra_env_registered": "", "infra_env_deregister_failed": "",
+		"infra_env_deregistered": "", "install_config_applied": "", "proxy_settings_changed": "", "disk_speed_slower_than_supported": "",
+		"host_discovery_ignition_config_applied": "", "host_logs_uploaded": "", "cluster_logs_uploaded": "", "host_registration_succeeded": "", "host_bind_succeeded": "",
+		"host_unbind_succeeded": "", "host_install_progress_updated": "", "host_registration_failed": "", "host_bind_failed": "", "host_unbind_failed": "",
+		"image_info_updated": "", "upgrade_agent_started": "", "upgrade_agent_finished": "", "upgrade_agent_failed": "", "validations_ignored": "",
+		"reboots_for_node": "", // the controller in the cluster reports it
+	}
+}
+
+func TestTheListOfEventsIsTheAssistedInstallers(t *testing.T) {
+	data := os.Getenv("LANDFALL_REALDATA")
+	if data == "" {
+		t.Skip("LANDFALL_REALDATA is not set")
+	}
+	text, err := os.ReadFile(filepath.Join(data, "assisted", "events.yaml"))
+	require.NoError(t, err)
+	var list struct {
+		Events []struct {
+			Name       string
+			Severity   string
+			Properties map[string]any
+		} `yaml:"x-events"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &list))
+	require.Len(t, list.Events, 80)
+	ours := upstreamEvents()
+	for _, event := range list.Events {
+		_, ok := ours[event.Name]
+		require.True(t, ok, event.Name)
+	}
+	require.Len(t, ours, 80)
+}
+
+// mentions reports in which files of the package's code each text is quoted.
+func mentions(t *testing.T, texts []string) map[string][]string {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	found := make(map[string][]string)
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		code, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, text := range texts {
+			if bytes.Contains(code, []byte(`"`+text+`"`)) {
+				found[text] = append(found[text], name)
+			}
+		}
+	}
+	return found
+}
+
+func TestEachEventIsEitherWrittenOrHasAReasonNotToBe(t *testing.T) {
+	var written []string
+	for name, reason := range upstreamEvents() {
+		if reason == "" && name != "reboots_for_node" {
+			written = append(written, name)
+		}
+	}
+	found := mentions(t, written)
+	for _, name := range written {
+		require.NotEmpty(t, found[name], "%s is written nowhere", name)
+	}
+	require.Len(t, written, 59)
+}
+
+// eventsOf returns all events, the oldest first.
+func (b *bench) eventsOf(filter EventFilter) []*models.Event {
+	b.Helper()
+	page, err := b.Events(filter)
+	require.NoError(b, err)
+	return page.Events
+}
+
+// event returns the newest event of a name, which there must be, and its properties.
+func (b *bench) event(name string) (*models.Event, map[string]any) {
+	b.Helper()
+	events := b.eventsOf(EventFilter{})
+	for _, ev := range slices.Backward(events) {
+		if ev.Name != name {
+			continue
+		}
+		about := make(map[string]any)
+		if ev.Props != "" {
+			require.NoError(b, json.Unmarshal([]byte(ev.Props), &about))
+		}
+		return ev, about
+	}
+	b.Fatalf("there is no event %s", name)
+	return nil, nil
+}
+
+// requireEvent asserts that there is an event of a name with a severity and with properties of these names.
+func (b *bench) requireEvent(name, severity string, properties ...string) {
+	b.Helper()
+	ev, about := b.event(name)
+	require.Equal(b, severity, *ev.Severity, name)
+	require.Equal(b, models.EventCategoryUser, ev.Category, name)
+	for _, property := range properties {
+		require.Contains(b, about, property, name)
+	}
+}
+
+func TestAnInstallationsEventsHaveTheirSeveritiesAndProperties(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, h := b.installed()
+	for name, properties := range map[string][]string{
+		"cluster_registration_succeeded": nil, "infra_env_registered": nil, "cluster_prepare_installation_started": nil, "cluster_installation_completed": nil,
+		"host_registration_succeeded": {"host_name"}, "host_status_updated": {"host_name", "src_status", "new_status", "info"}, "host_validation_fixed": {"host_name", "validation_id"},
+		"host_role_updated": {"host_name", "suggested_role"}, "host_bootstrap_set": {"host_name"}, "host_install_progress_updated": {"host_name", "event"},
+		"image_status_updated": {"host_name", "image_status", "result"}, "cluster_status_updated": {"cluster_status", "status_info"},
+		"cluster_validation_fixed": {"validation_id", "validation_msg"},
+	} {
+		b.requireEvent(name, models.EventSeverityInfo, properties...)
+	}
+	require.NoError(t, b.HostLogs(t.Context(), cluster, h.id, strings.NewReader("x")))
+	require.NoError(t, b.ControllerLogs(t.Context(), cluster, strings.NewReader("x")))
+	b.requireEvent("host_logs_uploaded", models.EventSeverityInfo, "host_name")
+	b.requireEvent("cluster_logs_uploaded", models.EventSeverityInfo)
+	ev, _ := b.event("host_registration_succeeded")
+	require.Equal(t, cluster, ev.ClusterID.String())
+	require.Equal(t, h.id, ev.HostID.String())
+	require.Equal(t, h.env, ev.InfraEnvID.String())
+}
+
+func TestACancelledAndResetInstallationTellsOfEachHost(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, h := b.installing()
+	_, err := b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	b.requireEvent("cluster_installation_canceled", models.EventSeverityInfo)
+	b.requireEvent("host_installation_cancelled", models.EventSeverityInfo, "host_name")
+	_, err = b.ResetCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	h.require(resetPending)
+	b.requireEvent("cluster_installation_reset", models.EventSeverityInfo)
+	b.requireEvent("host_installation_reset", models.EventSeverityInfo, "host_name")
+	b.requireEvent("user_required_complete_installation_reset", models.EventSeverityInfo, "host_name")
+}
+
+func TestAFailedInstallationAndOneThatTakesTooLongAreTold(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, h := b.installing()
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, ExitCode: 1, Error: "no"}))
+	b.requireCluster(cluster, clusterFailed)
+	b.requireEvent("cluster_installation_failed", models.EventSeverityCritical, "failure_reason")
+
+	late := newBench(t, nil)
+	cluster, env := late.singleNode()
+	h = late.host(env, 1)
+	late.press(cluster)
+	h.report() // the host is prepared, but nobody runs the installer
+	late.pass(late.Timeouts.ClusterPreparing+late.Timeouts.HostPreparing, h)
+	late.requireEvent("installation_preparing_timed_out", models.EventSeverityWarning, "reason")
+}
+
+func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	asked := func(operation string) Request {
+		return Request{Operation: operation, ID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Cluster: cluster, InfraEnv: env, Host: h.id}
+	}
+	for operation, c := range map[string]struct {
+		event string
+		ask   func(Request) error
+	}{
+		"V2CancelInstallation": {"cancel_installation_failed", func(r Request) error {
+			_, err := b.CancelInstallation(WithRequest(t.Context(), r), cluster)
+			return err
+		}},
+		"v2ResetCluster":     {"reset_installation_failed", func(r Request) error { _, err := b.ResetCluster(WithRequest(t.Context(), r), cluster); return err }},
+		"DeregisterInfraEnv": {"infra_env_deregister_failed", func(r Request) error { return b.DeregisterInfraEnv(WithRequest(t.Context(), r), env) }},
+		"BindHost": {"host_bind_failed", func(r Request) error {
+			_, err := b.BindHost(WithRequest(t.Context(), r), env, h.id, cluster)
+			return err
+		}},
+		"UnbindHost":  {"host_unbind_failed", func(r Request) error { _, err := b.UnbindHost(WithRequest(t.Context(), r), env, h.id); return err }},
+		"v2ResetHost": {"host_installation_reset_failed", func(r Request) error { _, err := b.ResetHost(WithRequest(t.Context(), r), env, h.id); return err }},
+	} {
+		err := c.ask(asked(operation))
+		b.requireRefused(err, Conflict, "")
+		b.requireEvent(c.event, models.EventSeverityError, "error")
+		ev, about := b.event(c.event)
+		require.Equal(t, err.Error(), about["error"])
+		require.Equal(t, cluster, ev.ClusterID.String())
+		require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", ev.RequestID.String())
+	}
+	b.press(cluster)
+	b.requireRefused(b.DeregisterCluster(WithRequest(t.Context(), asked("v2DeregisterCluster")), cluster), Conflict, "")
+	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")
+
+	before := len(b.eventsOf(EventFilter{}))
+	_, err := b.CancelInstallation(WithRequest(t.Context(), asked("V2CancelInstallation")), "00000000-0000-4000-8000-000000000000")
+	b.requireRefused(err, NotFound, "")
+	require.Len(t, b.eventsOf(EventFilter{}), before, "what is not there has no events")
+}
+
+func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{NoProxy: swag.String("site.test")})
+	require.NoError(t, err)
+	b.requireEvent("proxy_settings_changed", models.EventSeverityInfo)
+	slow, err := json.Marshal(models.DiskSpeedCheckResponse{IoSyncDuration: 47, Path: "/dev/sda"})
+	require.NoError(t, err)
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstallationDiskSpeedCheck, StepID: "x", Output: string(slow)}))
+	b.requireEvent("disk_speed_slower_than_supported", models.EventSeverityWarning, "host_disk", "fdatasync_duration")
+	for result, want := range map[models.UpgradeAgentResult][2]string{
+		models.UpgradeAgentResultSuccess: {"upgrade_agent_finished", models.EventSeverityInfo}, models.UpgradeAgentResultFailure: {"upgrade_agent_failed", models.EventSeverityError},
+	} {
+		answer, err := json.Marshal(models.UpgradeAgentResponse{AgentImage: "quay.io/parts/agent:2", Result: result})
+		require.NoError(t, err)
+		require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeUpgradeAgent, StepID: "x", Output: string(answer)}))
+		b.requireEvent(want[0], want[1], "host_name", "agent_image")
+	}
+	require.NoError(t, b.update(t.Context(), func(c *change) error {
+		row, err := c.cluster(cluster)
+		if err != nil {
+			return err
+		}
+		row.Release = &releaseRecord{Agent: "quay.io/parts/agent:3"}
+		c.saveCluster(row)
+		h, err := c.hostIn(env, h.id)
+		if err != nil {
+			return err
+		}
+		h.API.DisksToBeFormatted, h.API.SkipFormattingDisks = "/dev/disk/by-id/a,/dev/disk/by-id/b", "/dev/disk/by-id/b"
+		c.saveHost(h)
+		return errors.Join(c.tellOfDisks(h), c.tellOfUpgrade(h))
+	}))
+	b.requireEvent("quick_disk_format_performed", models.EventSeverityInfo, "disk_name", "disk_id")
+	b.requireEvent("quick_disk_format_skipped", models.EventSeverityInfo, "disk_name", "disk_id")
+	b.requireEvent("upgrade_agent_started", models.EventSeverityInfo, "agent_image")
+	_, about := b.event("quick_disk_format_skipped")
+	require.Equal(t, "sdb", about["disk_name"])
+	require.False(t, steps.Upgrades(&models.Host{Status: swag.String(installing), DiscoveryAgentVersion: "a"}, "b"))
+}
+
+func TestMediaThatWereLostAreAnError(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInventory, StepID: "x", ExitCode: 256}))
+	b.requireEvent("host_media_disconnected", models.EventSeverityError, "host_name")
+}
+
+func TestEventsAreSelectedByWhatIsAskedFor(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, env := b.singleNode()
+	first, second := b.host(env, 1), b.host(env, 2)
+	require.NoError(t, b.DeregisterHost(t.Context(), env, second.id))
+	count := func(f EventFilter) int {
+		f.ClusterID = cluster
+		return len(b.eventsOf(f))
+	}
+	ofCluster, ofFirst, ofSecond := count(EventFilter{ClusterLevel: true}), count(EventFilter{HostIDs: []string{first.id}}), count(EventFilter{HostIDs: []string{second.id}})
+	require.NotZero(t, ofCluster*ofFirst*ofSecond)
+	require.Equal(t, ofSecond, count(EventFilter{DeletedHosts: true}))
+	require.Equal(t, ofCluster+ofSecond, count(EventFilter{DeletedHosts: true, ClusterLevel: true}), "these select any of them")
+	require.Equal(t, ofFirst+ofSecond, count(EventFilter{DeletedHosts: true, HostIDs: []string{first.id}}))
+	require.Equal(t, ofCluster+ofFirst, count(EventFilter{ClusterLevel: true, HostIDs: []string{first.id}}))
+	require.Equal(t, count(EventFilter{}), ofCluster+ofFirst+ofSecond)
+	require.Zero(t, count(EventFilter{Categories: []string{"metrics"}}))
+}
+
+// limitedBench is a bench whose events have the given limits.
+func limitedBench(t *testing.T, limits EventLimits) *bench {
+	t.Helper()
+	b := newBench(t, nil)
+	b.EventLimits = limits.orDefaults()
+	return b
+}
+
+func TestAHostThatDoesTooMuchIsToldOfOnceAndNotEachTime(t *testing.T) {
+	b := limitedBench(t, EventLimits{Burst: 40, PerHour: 60})
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	id, host := strfmt.UUID(cluster), strfmt.UUID(h.id)
+	infraEnv := strfmt.UUID(env)
+	report := func(severity string) {
+		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
+			Name: "chatter", Severity: &severity, Message: swag.String("again"), ClusterID: &id, InfraEnvID: &infraEnv, HostID: &host,
+		}))
+	}
+	for range 200 {
+		report("warning")
+	}
+	names := b.names(EventFilter{HostIDs: []string{h.id}})
+	require.LessOrEqual(t, len(names), 41)
+	require.Equal(t, eventsLeftOut, names[len(names)-1])
+	require.Equal(t, 1, strings.Count(fmt.Sprint(names), eventsLeftOut))
+	report("critical")
+	require.Equal(t, "chatter", last(b.names(EventFilter{HostIDs: []string{h.id}})), "what is critical is always told")
+	quiet := len(b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}))
+	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "other", Severity: swag.String("info"), Message: swag.String("x"), ClusterID: &id}))
+	require.Len(t, b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}), quiet+1, "others have budgets of their own")
+
+	b.clock.Advance(time.Hour)
+	report("warning")
+	events := b.eventsOf(EventFilter{HostIDs: []string{h.id}})
+	require.Equal(t, eventsLeftOut, events[len(events)-2].Name)
+	require.Regexp(t, `^1[5-9]\d events of this host were left out; now they are written again\.$`, *events[len(events)-2].Message)
+	require.Equal(t, "chatter", events[len(events)-1].Name)
+}
+
+func last(list []string) string { return list[len(list)-1] }
+
+func TestALargeEventTakesMoreOfTheBudget(t *testing.T) {
+	b := limitedBench(t, EventLimits{Burst: 100, PerHour: 60})
+	cluster, _ := b.singleNode()
+	id := strfmt.UUID(cluster)
+	for range 20 {
+		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
+			Name: "large", Severity: swag.String("info"), Message: swag.String("x"), ClusterID: &id, Props: `"` + strings.Repeat("x", 60<<10) + `"`,
+		}))
+	}
+	require.Equal(t, 1, strings.Count(strings.Join(b.names(EventFilter{ClusterID: cluster}), " "), "large"))
+}
+
+func TestOldEventsAreRemovedBeyondTheBoundsAndAnEventSaysSo(t *testing.T) {
+	b := limitedBench(t, EventLimits{Each: 20 << 10, All: 64 << 20})
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	id := strfmt.UUID(cluster)
+	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return nil }))
+	for i := range 100 {
+		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "n", Severity: swag.String("info"), Message: swag.String(fmt.Sprint("number ", i)), ClusterID: &id}))
+	}
+	ofHost := len(b.names(EventFilter{HostIDs: []string{h.id}}))
+	require.NoError(t, b.TrimEvents(t.Context()))
+	events := b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true})
+	require.Greater(t, len(events), 30)
+	require.Less(t, len(events), 90)
+	require.Equal(t, eventsRemoved, events[len(events)-1].Name)
+	require.Equal(t, "number 99", *events[len(events)-2].Message)
+	require.Len(t, b.names(EventFilter{HostIDs: []string{h.id}}), ofHost, "others keep theirs")
+	require.NoError(t, b.TrimEvents(t.Context()))
+	require.Len(t, b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true}), len(events), "there is nothing more to remove")
+
+	b.EventLimits.All = 10 << 10
+	require.NoError(t, b.TrimEvents(t.Context()))
+	var size int
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return eventRows.Sizes(tx, "", func(_ string, bytes int) error { size += bytes; return nil })
+	}))
+	require.Less(t, size, 11<<10)
+}
