@@ -199,11 +199,11 @@ func TestAFailedInstallationAndOneThatTakesTooLongAreTold(t *testing.T) {
 	b.requireEvent("cluster_installation_failed", models.EventSeverityCritical, "failure_reason")
 
 	late := newBench(t, nil)
+	late.Timeouts.HostPreparing = 24 * time.Hour
 	cluster, env := late.singleNode()
 	h = late.host(env, 1)
 	late.press(cluster)
-	h.report() // the host is prepared, but nobody runs the installer
-	late.pass(late.Timeouts.ClusterPreparing+late.Timeouts.HostPreparing, h)
+	late.pass(2*late.Timeouts.ClusterPreparing, h) // and nobody runs the installer
 	late.requireEvent("installation_preparing_timed_out", models.EventSeverityWarning, "reason")
 }
 
