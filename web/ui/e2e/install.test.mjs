@@ -147,6 +147,11 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     }
   });
 
+  step('takes the black box along', async () => {
+    const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#black-box').click()]);
+    assert.match(download.suggestedFilename(), /^.+-\d{8}T\d{6}Z\.journal$/);
+  });
+
   step('sees the installation finish', async () => {
     await page.getByTestId('close-events-modal').click();
     await page.getByText('Installation completed successfully').waitFor({ timeout: 3 * minute });

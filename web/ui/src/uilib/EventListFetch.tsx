@@ -2,10 +2,14 @@ import { useCallback, useEffect, useState, type ComponentProps } from 'react';
 import { EventListFetch as LibraryEventListFetch } from 'ui-lib/common/components/fetching/EventListFetch';
 import { useLive } from '../live/LiveProvider';
 import { Refresh } from '../live/refresh';
+import { BlackBox } from '../journal/BlackBox';
 
 type Props = ComponentProps<typeof LibraryEventListFetch>;
 
-/** The library's list of events (which looks once a minute), fetched again as soon as the feed tells of an event. */
+/**
+ * The library's list of events (which looks once a minute), fetched again as soon as the feed tells of an event, with the
+ * way to take all that happened along.
+ */
 export const EventListFetch = ({ onFetchEvents, ...props }: Props) => {
   const live = useLive();
   const clusterId = props.cluster.id;
@@ -32,5 +36,10 @@ export const EventListFetch = ({ onFetchEvents, ...props }: Props) => {
     // eslint-disable-next-line react-hooks/exhaustive-deps -- a new round is a new function
     [onFetchEvents, round],
   );
-  return <LibraryEventListFetch {...props} onFetchEvents={fetchAgain} />;
+  return (
+    <>
+      {clusterId && <BlackBox clusterId={clusterId} />}
+      <LibraryEventListFetch {...props} onFetchEvents={fetchAgain} />
+    </>
+  );
 };
