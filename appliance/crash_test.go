@@ -512,12 +512,12 @@ func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*mode
 		in.verifyStages(t, h, stages[id])
 	}
 	for _, once := range []string{
-		"cluster_registration_succeeded", "cluster_prepare_installation_started", "generate_image_completed",
-		"upload_ingress_cert_finished", "cluster_installation_completed",
+		"cluster_registration_succeeded", "cluster_prepare_installation_started", "installer_files_generated",
+		"ingress_certificate_received", "cluster_installation_completed",
 	} {
 		require.Equal(t, 1, count[once], once)
 	}
-	require.Zero(t, count["prepare_cluster_installation_failed"])
+	require.Zero(t, count["prepare_installation_failed"])
 	for name, times := range count {
 		if strings.HasPrefix(name, "Cluster ") || strings.HasPrefix(name, "host_bootstrap_set") {
 			require.Equal(t, 1, times, name)
