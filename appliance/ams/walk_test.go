@@ -22,7 +22,7 @@ import (
 	"landfall/store"
 )
 
-var walks = flag.Int("walks", 250, "how many random histories to tell to AMS; make test takes 2500")
+var walks = flag.Int("walks", 120, "how many random histories to tell to AMS; make test takes 2500")
 
 // crash is what ends a process in the middle.
 type crash struct{}
