@@ -206,22 +206,25 @@ type raw string
 // hostileTexts are texts that no field has a use for.
 func hostileTexts() []string {
 	return []string{
-		"", " ", strings.Repeat("x", 1<<16), "\x00", "a\r\nX-Evil: 1\x1b[31m", "\u202eevil\u2066", "../../../../etc/passwd", "%s%d%n%!", "{{.}}$(id)`id`;|&",
+		"", " ", strings.Repeat("x", 1<<14), "\x00", "a\r\nX-Evil: 1\x1b[31m", "\u202eevil\u2066", "../../../../etc/passwd", "%s%d%n%!", "{{.}}$(id)`id`;|&",
 		"' OR 1=1 --", "-1", "18446744073709551616", "[::1]:99999", "00000000-0000-0000-0000-000000000000", "é\u0301\U0001F4A5", `"}],"`, "null", "::ffff:1.2.3.4%eth0", "0.0.0.0/0", "::/0",
 	}
 }
 
 // hostile are values for a field, as JSON; those that are no field's own are sent for a body's own fields only.
-func hostile(s *schema, own bool) []raw {
+func hostile(s *schema, depth int) []raw {
 	values := []raw{"null", "7", "-1", "1e400", "9223372036854775808", "{}", `[null]`, "\"\xff\xfe\xc3\x28\"", ""}
-	if !own {
+	if depth < bodyDepth-1 {
 		return append(values, quote(hostileTexts()[2]), quote("a\x00\r\n"))
 	}
 	values = append(values,
 		"true", "1.5", "-9223372036854775809", "9007199254740993", "[]", `[[]]`, `[{}]`, `["", null, 7]`,
-		raw(strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)), raw(strings.Repeat(`{"a":`, 20_000)+"1"+strings.Repeat("}", 20_000)),
+		raw(strings.Repeat("[", 2000)+strings.Repeat("]", 2000)), raw(strings.Repeat(`{"a":`, 2000)+"1"+strings.Repeat("}", 2000)),
 		`"\ud800"`, "\"\x01\"", "nul", "'x'",
 	)
+	if depth == bodyDepth {
+		values = append(values, raw(strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)), raw(strings.Repeat(`{"a":`, 20_000)+"1"+strings.Repeat("}", 20_000)))
+	}
 	if s.Type == "array" || s.Type == "string" || s.Type == "" {
 		for _, text := range hostileTexts() {
 			quoted := quote(text)
@@ -232,7 +235,7 @@ func hostile(s *schema, own bool) []raw {
 		}
 	}
 	if s.Type == "array" {
-		values = append(values, raw("["+strings.Repeat("null,", 20_000)+"null]"))
+		values = append(values, raw("["+strings.Repeat("null,", 2000)+"null]"))
 	}
 	return values
 }
@@ -290,7 +293,7 @@ const bodyDepth = 3
 // mutants calls for each value that a body can have with one thing wrong in it, however deep it lies.
 func (d *openAPI) mutants(name string, s *schema, depth int, call func(where string, value any)) {
 	s = d.resolve(s)
-	for _, value := range hostile(s, depth >= bodyDepth-1) {
+	for _, value := range hostile(s, depth) {
 		call(name, value)
 	}
 	if depth == 0 {
