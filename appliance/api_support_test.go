@@ -22,7 +22,7 @@ func TestSupportLevelsAreAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, models.SupportLevelSupported, features.Payload.Features["SNO"])
 	require.Equal(t, models.SupportLevelUnavailable, features.Payload.Features["TNA"])
-	require.Equal(t, models.SupportLevelUnavailable, features.Payload.Features["CNV"], "it can't be installed here")
+	require.Equal(t, models.SupportLevelSupported, features.Payload.Features["CNV"])
 	require.NotContains(t, features.Payload.Features, "PLATFORM_MANAGED_NETWORKING")
 	onPlatform, err := d.Installer.GetSupportedFeatures(t.Context(), &installer.GetSupportedFeaturesParams{
 		OpenshiftVersion: "4.14", CPUArchitecture: swag.String("s390x"), PlatformType: swag.String("none"),
