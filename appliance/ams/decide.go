@@ -281,6 +281,7 @@ func (s Situation) delta(action Action) Action {
 	acked, shown := s.Remembered.Acked, action.Row.fields()
 	disputed := ""
 	field := func(name, wanted, known, seen string, insist bool, to, ack *string) {
+		insist = insist || s.sent(seen)
 		switch {
 		case wanted == "":
 		case wanted == seen:
@@ -311,6 +312,13 @@ func (s Situation) delta(action Action) Action {
 	}
 	action.Do = Update
 	return action
+}
+
+// sent tells whether a value that AMS shows was sent from here without an answer having come: nobody else made it so.
+func (s Situation) sent(value string) bool {
+	return value != "" && slices.ContainsFunc(s.Remembered.Unconfirmed, func(f outbox.Fields) bool {
+		return value == f.DisplayName || value == f.ExternalClusterID || value == f.ConsoleURL
+	})
 }
 
 // doubtful tells whether it is time to look for a second subscription, which may have been made while an answer was missing.

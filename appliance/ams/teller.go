@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -212,7 +213,7 @@ func (v *visit) settle(r *outbox.Remembered, action Action) {
 	if action.Row == nil {
 		return
 	}
-	r.Acked = merge(r.Acked, action.Acked)
+	r.Acked, r.Unconfirmed = merge(r.Acked, action.Acked), nil
 	r.AckedStatus = action.Row.Status
 	v.see(r, action.Row)
 }
@@ -331,6 +332,9 @@ func (v *visit) forget(ctx context.Context) error {
 }
 
 func (v *visit) update(ctx context.Context, action Action) error {
+	if err := v.announce(ctx, action.Patch); err != nil {
+		return err
+	}
 	row, err := v.api.Update(ctx, v.r.SubscriptionID, action.Patch, action.Status)
 	if failure, ok := errors.AsType[*CallError](err); ok && action.Status == statusDisconnected && (failure.Class == Refused || failure.Class == Forbidden) {
 		action.Status, action.Note = statusActive, "AMS did not take the status Disconnected; the subscription is Active instead."
@@ -350,9 +354,24 @@ func (v *visit) update(ctx context.Context, action Action) error {
 		}
 	}
 	return v.change(ctx, note, func(r *outbox.Remembered) {
-		r.Acked = merge(merge(r.Acked, action.Acked), action.Patch)
+		r.Acked, r.Unconfirmed = merge(merge(r.Acked, action.Acked), action.Patch), nil
 		r.AckedStatus, r.Note = cmp.Or(row.Status, action.Status, r.AckedStatus), action.Note
 		v.see(r, row)
+	})
+}
+
+// maxUnconfirmed bounds how many PATCHes without an answer are remembered; each begins with a look at what AMS has.
+const maxUnconfirmed = 8
+
+// announce has what a PATCH says remembered before it is sent. If its answer is lost, AMS may show values that were never
+// confirmed; without the note they would look as if a person had edited them there.
+func (v *visit) announce(ctx context.Context, patch outbox.Fields) error {
+	if patch == (outbox.Fields{}) || slices.Contains(v.r.Unconfirmed, patch) {
+		return nil
+	}
+	return v.change(ctx, Note{}, func(r *outbox.Remembered) {
+		r.Unconfirmed = append(r.Unconfirmed, patch)
+		r.Unconfirmed = r.Unconfirmed[max(0, len(r.Unconfirmed)-maxUnconfirmed):]
 	})
 }
 

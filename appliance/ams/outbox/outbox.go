@@ -99,8 +99,9 @@ type Remembered struct {
 	Twin           bool            `json:"twin,omitempty"`   // the row was made by telemetry and adopted
 	Acked          Fields          `json:"acked,omitzero"`
 	AckedStatus    string          `json:"acked_status,omitempty"`
-	Generation     int             `json:"generation,omitempty"` // the one that AMS was told of in full
-	Remote         json.RawMessage `json:"remote,omitempty"`     // AMS's own object, as it came last
+	Unconfirmed    []Fields        `json:"unconfirmed,omitempty"` // what PATCHes said whose answers never came, the newest last
+	Generation     int             `json:"generation,omitempty"`  // the one that AMS was told of in full
+	Remote         json.RawMessage `json:"remote,omitempty"`      // AMS's own object, as it came last
 	RemoteAt       time.Time       `json:"remote_at,omitzero"`
 	Mark           *Mark           `json:"mark,omitempty"`
 	Stop           *Stop           `json:"stop,omitempty"`
