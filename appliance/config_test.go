@@ -115,6 +115,8 @@ func sample(t *testing.T, s setting, folder string) string {
 		return "77m"
 	case bytesType:
 		return "77KiB"
+	case reflect.TypeFor[bool]():
+		return "false" // the one that there is is true
 	case reflect.TypeFor[[]OSImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(folder, "live.iso") + `}]`
 	case reflect.TypeFor[[]ReleaseImage]():
@@ -123,6 +125,7 @@ func sample(t *testing.T, s setting, folder string) string {
 	value, ok := map[string]string{
 		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(folder, "data"), "file": filepath.Join(folder, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
+		"": "somebody",
 	}[s.field.Tag.Get("check")]
 	require.True(t, ok, "the test knows no sample for %s", s.key)
 	return value

@@ -44,7 +44,7 @@ const (
 	// crashHosts is the number of hosts of each cluster that is installed.
 	crashHosts = 3
 	// installationLimit is how long one installation may take with all its kills; most take five seconds.
-	installationLimit = time.Minute
+	installationLimit = 3 * time.Minute
 	// victimEnv names the file with the configuration of an appliance that this program is to be instead of a test.
 	victimEnv = "LANDFALL_TEST_APPLIANCE"
 	// seedEnv repeats the moments of a run.
@@ -260,8 +260,8 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
 	more := 1 + in.chance.IntN(8)
-	// An appliance that always dies before the installer is extracted would never have one: its lives get longer.
-	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << min(in.silent, 6)
+	// An appliance that always dies before the installer is extracted would never have one: its lives get longer, by four each time.
+	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << min(2*in.silent, 6)
 	in.silent++
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

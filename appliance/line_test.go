@@ -3,11 +3,14 @@ package appliance_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,8 +30,15 @@ import (
 func TestMain(m *testing.M) {
 	simulate.Main() // this program is its own payload's openshift-install
 	runVictim()     // and the appliance that crash_test.go kills
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := outside.end(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
+
+var outside outsideOnce // what all tests share
 
 const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
@@ -40,24 +50,69 @@ type site struct {
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	ctx, dir := t.Context(), t.TempDir()
-	registry, err := simulate.NewRegistry(ctx, "127.0.0.1:0", nil)
+	world, err := outside.get()
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, registry.Close()) })
-	release, err := simulate.PushPayload(ctx, registry.Addr, simulate.Payload{})
-	require.NoError(t, err)
+	dir := t.TempDir()
 	iso := filepath.Join(dir, "live.iso")
-	sum, err := simulate.WriteBaseISO(iso, simulate.BaseISO{})
-	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(iso, world.iso, 0o600))
 	idms := filepath.Join(dir, "idms.yaml")
-	require.NoError(t, os.WriteFile(idms, release.IDMS, 0o600))
+	require.NoError(t, os.WriteFile(idms, world.release.IDMS, 0o600))
 
 	config := appliance.Default()
 	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
-	config.OSImages = []appliance.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso, SHA256: sum}}
-	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true}}
+	config.OSImages = []appliance.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso, SHA256: world.sum}}
+	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64", URL: world.release.Release, Default: true}}
 	config.Mirror.IDMSFiles = []string{idms}
-	return &site{config, release}
+	return &site{config, world.release}
+}
+
+// world is what lies outside of the appliances of tests: a registry with a release, and a live ISO. It is made once,
+// because the release holds this program.
+type world struct {
+	release  *simulate.PushedPayload
+	iso      []byte
+	sum      string
+	registry *simulate.Registry
+}
+
+// outsideOnce makes the world when it is first asked for.
+type outsideOnce struct {
+	once  sync.Once
+	world world
+	err   error
+}
+
+func (o *outsideOnce) get() (*world, error) {
+	o.once.Do(func() { o.err = o.world.make(context.Background()) })
+	return &o.world, o.err
+}
+
+// end takes down what was made.
+func (o *outsideOnce) end() error {
+	if o.world.registry == nil {
+		return nil
+	}
+	return o.world.registry.Close()
+}
+
+func (w *world) make(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "landfall-test-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if w.registry, err = simulate.NewRegistry(ctx, "127.0.0.1:0", nil); err != nil {
+		return err
+	}
+	if w.release, err = simulate.PushPayload(ctx, w.registry.Addr, simulate.Payload{}); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "live.iso")
+	if w.sum, err = simulate.WriteBaseISO(path, simulate.BaseISO{}); err != nil {
+		return err
+	}
+	w.iso, err = os.ReadFile(path)
+	return err
 }
 
 // start runs an appliance on the site until the returned function is called.

@@ -17,6 +17,8 @@ const (
 	dueAtOnce = 256
 	// sleepGap is how far the wall clock may run ahead of a wait before the machine is taken to have slept.
 	sleepGap = 30 * time.Second
+	// lookAhead is how far before they pass deadlines are set forward, when others have passed.
+	lookAhead = 30 * time.Second
 	// quiet is the longest wait when no deadline is set.
 	quiet = time.Hour
 )
@@ -108,6 +110,11 @@ func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTi
 
 // setHostDeadline writes when the host is to be looked at next if nothing happens to it.
 func (c *change) setHostDeadline(key string, h *hostRecord) error {
+	return c.setDeadline(hostDeadline(key), c.nextForHost(key, h))
+}
+
+// nextForHost is when a host is to be looked at next if nothing happens to it, zero for never.
+func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 	var next time.Time
 	if silenceMatters(h) {
 		next = c.e.presence.lastSeen(key, time.Time(h.API.CheckedInAt), c.now).Add(c.e.Timeouts.HostDisconnected)
@@ -116,7 +123,7 @@ func (c *change) setHostDeadline(key string, h *hostRecord) error {
 	if *h.API.Status == pendingUserAction && !c.now.Before(limit) {
 		limit = time.Time{} // the cluster needs the host; what happens to the others decides
 	}
-	return c.setDeadline(hostDeadline(key), earlier(next, limit))
+	return earlier(next, limit)
 }
 
 // clusterLimit is when a cluster has been too long in its state.
@@ -227,11 +234,15 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	if err := e.setDeadlinesAnew(ctx); err != nil {
 		return 0, err
 	}
-	var due []store.Deadline
+	var due, ahead []store.Deadline
 	wait := quiet
 	err := e.DB.View(func(tx *store.Tx) error {
 		var err error
-		if due, err = lifeDeadlines.Due(tx, e.Clock.Now(), dueAtOnce); err != nil || len(due) > 0 {
+		if due, err = lifeDeadlines.Due(tx, e.Clock.Now(), dueAtOnce); err != nil {
+			return err
+		}
+		if len(due) > 0 {
+			ahead, err = lifeDeadlines.Due(tx, e.Clock.Now().Add(lookAhead), len(due)+dueAtOnce)
 			return err
 		}
 		if next, ok, err := lifeDeadlines.Next(tx); err != nil {
@@ -250,8 +261,33 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 				return err
 			}
 		}
+		for _, deadline := range ahead[len(due):] {
+			if err := c.postpone(deadline); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
+}
+
+// postpone sets the deadline of a host forward that has been heard since it was set, before it passes: the hosts of a large
+// site, each with a deadline of its own every few minutes, share a transaction so.
+func (c *change) postpone(deadline store.Deadline) error {
+	kind, key := splitDeadline(deadline.Key)
+	if kind == "cluster" {
+		return nil
+	}
+	h, err := c.host(key)
+	if KindOf(err) == NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if next := c.nextForHost(key, h); next.After(deadline.At) {
+		return c.setDeadline(deadline.Key, next)
+	}
+	return nil
 }
 
 // passDeadline looks at an object whose deadline has passed. Most deadlines are those of hosts that have polled

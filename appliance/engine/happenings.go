@@ -95,7 +95,7 @@ func (c *change) clusterLeft(row *clusterRecord, from string, timedOut bool) err
 		return nil
 	}
 	return c.clusterEventOf(row, props{"reason": *row.API.StatusInfo}, eventPreparationTimedOut, models.EventSeverityWarning,
-		"Cluster %s: the preparation of the installation took too long. %s", row.API.Name, *row.API.StatusInfo)
+		"Cluster %s was not prepared for its installation in time.", row.API.Name)
 }
 
 // tellOfOperators says which operators a stage that takes too long may be waiting for.

@@ -65,7 +65,7 @@ func TestAScriptIsFollowed(t *testing.T) {
 	require.NoError(t, s.errorAt())
 	all := strings.Join(told, "\n")
 	for _, happened := range []string{
-		"cluster_registration_succeeded", "host_bind_succeeded", "cancel_installation_start", "reset_installation_start", "cluster_installation_completed",
+		"cluster_registration_succeeded", "host_bind_succeeded", "cluster_installation_canceled", "cluster_installation_reset", "cluster_installation_completed",
 		"adding-hosts", "added-to-existing-cluster", "host_unbind_succeeded", "cluster_deregistered",
 	} {
 		require.Contains(t, all, happened)
