@@ -94,7 +94,14 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByText('iPXE script file is ready to be downloaded').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Close', exact: true }).last().click();
     await button('Add host').click();
-    await page.getByTestId('discovery-image-type-dropdown-toggle').click();
+    // The dialog may show the script that there is already; Back leads to the choice.
+    const toggle = page.getByTestId('discovery-image-type-dropdown-toggle');
+    const back = page.getByRole('dialog').getByRole('button', { name: 'Back', exact: true });
+    await toggle.or(back).first().waitFor();
+    if (await back.isVisible()) {
+      await back.click();
+    }
+    await toggle.click();
     await page.getByRole('menuitem', { name: /^Full image file/ }).click();
     await page.getByRole('button', { name: 'Generate Discovery ISO' }).click();
     await page.getByTestId('iso-sha256').waitFor();
