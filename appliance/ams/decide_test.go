@@ -155,3 +155,22 @@ func TestADecisionIsAlwaysASafeOne(t *testing.T) {
 		require.True(t, rules[number], "rule %d of docs/ams.md is never decided by", number)
 	}
 }
+
+func TestAValueOfOursWhoseAnswerWasLostIsNoEditOfAPerson(t *testing.T) {
+	s := Situation{
+		ClusterID: decided, Site: Site{Organization: "ours"},
+		Desired: outbox.Desired{Generation: 3, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: "one"}},
+		Remembered: outbox.Remembered{
+			SubscriptionID: "row0", Acked: outbox.Fields{DisplayName: "one"}, Unconfirmed: []outbox.Fields{{DisplayName: "between"}},
+		},
+		Observed: Observed{ByID, []Row{{ID: "row0", Status: statusReserved, ClusterID: decided, OrganizationID: "ours", DisplayName: "between"}}},
+	}
+	told := Decide(s)
+	require.Equal(t, Update, told.Do)
+	require.Equal(t, outbox.Fields{DisplayName: "one"}, told.Patch)
+
+	s.Remembered.Unconfirmed = nil
+	left := Decide(s)
+	require.Equal(t, Rest, left.Do)
+	require.Contains(t, left.Note, `changed in AMS to "between"`)
+}

@@ -461,3 +461,26 @@ func requireStandardRows[T any](t *testing.T, tx *store.Tx, rows store.Bucket[T]
 	require.NotZero(t, found, name)
 	return err
 }
+
+func TestHostsThatWereHeardAreSetForwardTogether(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	first, second, silent := b.host(env, 1), b.host(env, 2), b.host(env, 3)
+	limit := b.Timeouts.HostDisconnected
+	for i, h := range []*testHost{first, second, silent} {
+		if i > 0 {
+			b.clock.Advance(10 * time.Second)
+		}
+		h.report()
+	}
+	b.clock.Advance(limit - 40*time.Second)
+	first.poll()
+	second.poll()
+	b.clock.Advance(20 * time.Second) // the first one's deadline passes
+	wait, err := b.handleDue(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, wait)
+	wait, err = b.handleDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 20*time.Second, wait, "the second one's deadline went forward with it, the silent one's stays")
+}
