@@ -149,6 +149,11 @@ func (a *appliance) checked(next http.Handler) http.Handler {
 			}
 		}
 		assert.NotEmpty(a.t, r.Header.Get("X-Request-Id"), "%s %s has no request id", r.Method, r.URL.Path)
+		body, err := io.ReadAll(r.Body)
+		if err != nil { // a crew that is stopped cuts its requests: nobody waits for the answer
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	})
 }
