@@ -120,6 +120,17 @@ func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error 
 	})
 }
 
+// Revisions is Keys with the revision of the newest change of each key's value.
+func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision uint64) error) error {
+	return tx.walk(dataBucket, b.prefix+prefix, func(key string, row []byte) error {
+		r, err := tx.parse(key, row)
+		if err != nil {
+			return err
+		}
+		return fn(key[len(b.prefix):], r.modified)
+	})
+}
+
 // Sizes is Keys with about how many bytes each key's row takes in the file.
 func (b Bucket[T]) Sizes(tx *Tx, prefix string, fn func(key string, bytes int) error) error {
 	return tx.walk(dataBucket, b.prefix+prefix, func(key string, row []byte) error {

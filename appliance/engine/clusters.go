@@ -278,20 +278,6 @@ func (e *Engine) Cluster(id string) (*models.Cluster, error) {
 	return shown, err
 }
 
-// Clusters returns all clusters as the API lists them, the newest first; with their hosts if asked.
-func (e *Engine) Clusters(withHosts bool) ([]*models.Cluster, error) {
-	clusters := []*models.Cluster{}
-	err := e.DB.View(func(tx *store.Tx) error {
-		return clusterRows.Each(tx, "", func(_ string, row *clusterRecord) error {
-			shown, err := e.showCluster(tx, row, withHosts)
-			clusters = append(clusters, shown)
-			return err
-		})
-	})
-	slices.SortFunc(clusters, func(a, b *models.Cluster) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	return clusters, err
-}
-
 func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (*models.Cluster, error) {
 	shown := row.API
 	shown.Hosts = []*models.Host{}

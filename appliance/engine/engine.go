@@ -94,20 +94,21 @@ type Options struct {
 // Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.
 type Engine struct {
 	Options
-	presence *presence
-	watch    clockWatch
-	parsed   *parsedFacts
-	judged   judgements
-	events   eventIndex
-	budgets  eventBudgets
-	replies  keyedLocks
-	hosts    *life[hostSituation]
-	clusters *life[clusterSituation]
-	judge    judge         // nil: the validations
-	auditor  *Auditor      // nil: nobody checks what is committed
-	alarm    chan struct{} // a deadline was set that may be earlier than the one waited for
-	work     chan struct{} // the set of clusters to prepare changed
-	unfrozen chan string   // infra-envs whose recipe waits for the agent's pull spec
+	presence   *presence
+	watch      clockWatch
+	parsed     *parsedFacts
+	judged     judgements
+	renderings renderings
+	events     eventIndex
+	budgets    eventBudgets
+	replies    keyedLocks
+	hosts      *life[hostSituation]
+	clusters   *life[clusterSituation]
+	judge      judge         // nil: the validations
+	auditor    *Auditor      // nil: nobody checks what is committed
+	alarm      chan struct{} // a deadline was set that may be earlier than the one waited for
+	work       chan struct{} // the set of clusters to prepare changed
+	unfrozen   chan string   // infra-envs whose recipe waits for the agent's pull spec
 }
 
 // New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier process left.
@@ -195,6 +196,7 @@ func (e *Engine) announce(c *change) {
 		e.presence.remove(key)
 		e.parsed.drop(key)
 		e.judged.drop(key)
+		e.renderings.drop(hostSubject(key), reportSubject(key))
 	}
 	if c.deadlineSet {
 		e.wake()

@@ -17,20 +17,20 @@ import (
 func clusterID(c echo.Context) string { return c.Param("cluster_id") }
 
 func (s *Service) listClusters(c echo.Context) error {
-	clusters, err := s.Engine.Clusters(flag(c, "with_hosts"))
-	if err != nil {
-		return err
-	}
 	id, err := uuid(c, "openshift_cluster_id")
 	if err != nil {
 		return err
 	}
 	owner, subscriptions := c.QueryParam("owner"), list(c, "ams_subscription_ids")
-	clusters = slices.DeleteFunc(clusters, func(cluster *models.Cluster) bool {
-		return id != "" && cluster.OpenshiftClusterID.String() != id || owner != "" && cluster.UserName != owner ||
-			len(subscriptions) > 0 && !slices.Contains(subscriptions, cluster.AmsSubscriptionID.String())
-	})
-	return c.JSON(http.StatusOK, clusters)
+	var wanted func(*models.Cluster) bool
+	if id != "" || owner != "" || len(subscriptions) > 0 {
+		wanted = func(cluster *models.Cluster) bool {
+			return (id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" || cluster.UserName == owner) &&
+				(len(subscriptions) == 0 || slices.Contains(subscriptions, cluster.AmsSubscriptionID.String()))
+		}
+	}
+	clusters, err := s.Engine.ClusterList(flag(c, "with_hosts"), wanted)
+	return answerRendered(c, clusters, err)
 }
 
 func (s *Service) registerCluster(c echo.Context) error {

@@ -14,8 +14,8 @@ import (
 func hostID(c echo.Context) string { return c.Param("host_id") }
 
 func (s *Service) listHosts(c echo.Context) error {
-	hosts, err := s.Engine.Hosts(infraEnvID(c))
-	return answer(c, http.StatusOK, hosts, err)
+	hosts, err := s.Engine.HostList(infraEnvID(c))
+	return answerRendered(c, hosts, err)
 }
 
 func (s *Service) getHost(c echo.Context) error {

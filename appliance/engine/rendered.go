@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+	"landfall/store/fastjson"
+)
+
+// JSON is a rendered answer in pieces. They are shared with other answers and must not be altered.
+type JSON [][]byte
+
+// Size is how many bytes there are.
+func (j JSON) Size() int64 {
+	size := int64(0)
+	for _, piece := range j {
+		size += int64(len(piece))
+	}
+	return size
+}
+
+// WriteTo implements io.WriterTo.
+func (j JSON) WriteTo(w io.Writer) (int64, error) {
+	written := int64(0)
+	for _, piece := range j {
+		n, err := w.Write(piece)
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// renderedLimit bounds the bytes that are remembered of what lists show.
+const renderedLimit = 12 << 20
+
+// renderings remembers clusters and hosts as lists show them. People and programs ask for lists all the time, and most of what a
+// list shows is what it showed before. An entry counts only for the revisions of the rows that it was made of, so what is
+// remembered can't be wrong.
+type renderings struct {
+	mu    sync.Mutex
+	size  int
+	byKey map[string]*rendering
+}
+
+// rendering is an object's JSON without the bracket that closes it, for what is added to it.
+type rendering struct {
+	made []uint64 // revisions of the rows that it was made of, in their order
+	text []byte
+	at   time.Time // of a cluster, its creation; of a host, when it was heard last as far as that is on the disk
+}
+
+func (r *renderings) get(key string, made []uint64) (*rendering, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held, ok := r.byKey[key]
+	return held, ok && slices.Equal(held.made, made)
+}
+
+// put remembers a rendering. When there is no room, any others go: whoever reads a list that is longer than the room there is would
+// find nothing of it again if it were always the oldest.
+func (r *renderings) put(key string, made *rendering) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey == nil {
+		r.byKey = make(map[string]*rendering)
+	}
+	r.forget(key)
+	r.byKey[key] = made
+	r.size += len(made.text)
+	for other := range r.byKey {
+		if r.size <= renderedLimit {
+			return
+		}
+		r.forget(other)
+	}
+}
+
+func (r *renderings) forget(key string) {
+	if held, ok := r.byKey[key]; ok {
+		r.size -= len(held.text)
+		delete(r.byKey, key)
+	}
+}
+
+// drop forgets an object that is gone.
+func (r *renderings) drop(keys ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		r.forget(key)
+	}
+}
+
+// rendered finds what is remembered under the key for these revisions, or renders it.
+func (e *Engine) rendered(key string, made []uint64, render func() (any, time.Time, error)) (*rendering, error) {
+	if held, ok := e.renderings.get(key, made); ok {
+		return held, nil
+	}
+	value, at, err := render()
+	if err != nil {
+		return nil, err
+	}
+	text, err := fastjson.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	fresh := &rendering{made: made, text: slices.Clip(text[:len(text)-1]), at: at}
+	e.renderings.put(key, fresh)
+	return fresh, nil
+}
+
+// ClusterList is the JSON of all clusters that are wanted (nil: all), the newest first; with their hosts if asked for.
+func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) (JSON, error) {
+	type listed struct {
+		*rendering
+		id string
+	}
+	var answer JSON
+	err := e.DB.View(func(tx *store.Tx) error {
+		var clusters []listed
+		err := clusterRows.Revisions(tx, "", func(id string, revision uint64) error {
+			if wanted != nil {
+				row, err := clusterRows.Get(tx, id)
+				if err != nil || !wanted(&row.API) {
+					return err
+				}
+			}
+			cluster, err := e.renderCluster(tx, id, revision)
+			clusters = append(clusters, listed{cluster, id})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(clusters, func(a, b listed) int { return b.at.Compare(a.at) })
+		answer = append(make(JSON, 0, 2+2*len(clusters)), []byte("["))
+		for i, cluster := range clusters {
+			answer = separate(answer, i)
+			answer = append(answer, cluster.text, []byte(`,"hosts":[`))
+			if withHosts {
+				if answer, err = e.appendHosts(answer, tx, cluster.id); err != nil {
+					return err
+				}
+			}
+			answer = append(answer, []byte("]}"))
+		}
+		answer = append(answer, []byte("]\n"))
+		return nil
+	})
+	return answer, err
+}
+
+// separate puts a comma before what follows the first of a list.
+func separate(answer JSON, position int) JSON {
+	if position == 0 {
+		return answer
+	}
+	return append(answer, []byte(","))
+}
+
+func (e *Engine) renderCluster(tx *store.Tx, id string, revision uint64) (*rendering, error) {
+	verdicts, err := revisionOf(verdictRows.Modified(tx, clusterSubject(id)))
+	if err != nil {
+		return nil, err
+	}
+	made := []uint64{revision, verdicts}
+	err = clusterHosts.Keys(tx, id+"/", func(key string) error {
+		host, err := hostRows.Modified(tx, key[len(id)+1:])
+		made = append(made, host)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.rendered(clusterSubject(id), made, func() (any, time.Time, error) {
+		row, err := clusterRows.Get(tx, id)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		shown, err := e.showCluster(tx, row, false)
+		return clusterWithoutHosts{Cluster: shown}, row.API.CreatedAt, err
+	})
+}
+
+// revisionOf counts a row that is not there as one of revision 0.
+func revisionOf(revision uint64, err error) (uint64, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	return revision, err
+}
+
+// clusterWithoutHosts renders a cluster but for its hosts.
+type clusterWithoutHosts struct {
+	*models.Cluster
+	Hosts []*models.Host `json:"hosts,omitempty"`
+}
+
+func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, error) {
+	keys, err := clusterHostKeys(tx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range keys {
+		revision, err := hostRows.Modified(tx, key)
+		if err != nil {
+			return nil, err
+		}
+		if answer, err = e.appendHost(separate(answer, i), tx, key, revision); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
+}
+
+// HostList is the JSON of the hosts of an infra-env with all that they reported, in the order of their ids. No such infra-env is
+// refused with kind NotFound.
+func (e *Engine) HostList(infraEnvID string) (JSON, error) {
+	var answer JSON
+	err := e.DB.View(func(tx *store.Tx) error {
+		if !infraEnvRows.Exists(tx, infraEnvID) {
+			return notFound("There is no infra-env %s.", infraEnvID)
+		}
+		answer = JSON{[]byte("[")}
+		hosts := 0
+		err := hostRows.Revisions(tx, infraEnvID+"/", func(key string, revision uint64) error {
+			var err error
+			answer, err = e.appendHost(separate(answer, hosts), tx, key, revision)
+			hosts++
+			return err
+		})
+		answer = append(answer, []byte("]\n"))
+		return err
+	})
+	return answer, err
+}
+
+// appendHost puts a host together of its row with its validations, what it reported, and when it was heard.
+func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
+	subject := hostSubject(key)
+	verdicts, err := revisionOf(verdictRows.Modified(tx, subject))
+	if err != nil {
+		return nil, err
+	}
+	host, err := e.rendered(subject, []uint64{revision, verdicts}, func() (any, time.Time, error) {
+		row, err := hostRows.Get(tx, key)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		shown, err := e.showHost(tx, row, false)
+		return hostWithoutContact{Host: shown}, time.Time(row.API.CheckedInAt), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	reports, err := e.renderReports(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	answer = append(answer, host.text)
+	if len(reports.text) > 1 { // more than the opening bracket
+		answer = append(answer, []byte(","), reports.text[1:])
+	}
+	at := host.at
+	if seen, ok := e.presence.polled(key); ok {
+		at = seen
+	}
+	return append(answer, []byte(`,"checked_in_at":"`+strfmt.DateTime(at).String()+`"}`)), nil
+}
+
+// hostWithoutContact renders a host but for when it was heard, which is another time at each of its polls.
+type hostWithoutContact struct {
+	*models.Host
+	CheckedInAt *strfmt.DateTime `json:"checked_in_at,omitempty"`
+}
+
+func (e *Engine) renderReports(tx *store.Tx, key string) (*rendering, error) {
+	var made []uint64
+	err := reportRows.Revisions(tx, key+"/", func(_ string, revision uint64) error {
+		made = append(made, revision)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.rendered(reportSubject(key), made, func() (any, time.Time, error) {
+		reports, err := loadReports(tx, key)
+		return reported(reports), time.Time{}, err
+	})
+}
+
+func reportSubject(key string) string { return "reports/" + key }
+
+// reported renders the part of a host that is what its agent said.
+type reported struct {
+	Inventory       string `json:"inventory,omitempty"`
+	Connectivity    string `json:"connectivity,omitempty"`
+	NTPSources      string `json:"ntp_sources,omitempty"`
+	Domains         string `json:"domain_name_resolutions,omitempty"`
+	FreeAddresses   string `json:"free_addresses,omitempty"`
+	Tang            string `json:"tang_connectivity,omitempty"`
+	APIConnectivity string `json:"api_vip_connectivity,omitempty"`
+	Images          string `json:"images_status,omitempty"`
+	Disks           string `json:"disks_info,omitempty"`
+}
