@@ -304,7 +304,8 @@ type testHost struct {
 	imageGone bool
 	// loadBalancer: the site's DNS leads the cluster's names to this host.
 	loadBalancer bool
-	balancedTo   int // or to the host of this number
+	balancedTo   int                     // or to the host of this number
+	alter        func(*models.Inventory) // what it has otherwise; may be nil
 }
 
 func (b *bench) newHost(env string, number int) *testHost {
@@ -391,6 +392,9 @@ func (h *testHost) inventory() *models.Inventory {
 	inventory := h.plainInventory()
 	if h.dualStack {
 		inventory.Interfaces[0].IPV6Addresses = []string{fmt.Sprintf("fd00:10::%d/64", 10+h.number)}
+	}
+	if h.alter != nil {
+		h.alter(inventory)
 	}
 	return inventory
 }

@@ -236,19 +236,7 @@ func (e *Engine) releaseImage(version, arch, pullSpec string) (ReleaseImage, err
 	if pullSpec != "" {
 		return ReleaseImage{OpenshiftVersion: version, CPUArchitecture: arch, URL: pullSpec}, nil
 	}
-	var found *ReleaseImage
-	for i, image := range e.ReleaseList {
-		if image.CPUArchitecture != arch {
-			continue
-		}
-		switch {
-		case image.OpenshiftVersion == version:
-			return image, nil
-		case version == "" && image.Default, strings.HasPrefix(image.OpenshiftVersion, version+"."), strings.HasPrefix(image.OpenshiftVersion, version+"-"):
-			found = &e.ReleaseList[i]
-		}
-	}
-	if found != nil {
+	if found := e.releaseFor(version, arch); found != nil {
 		return *found, nil
 	}
 	var known []string
@@ -326,7 +314,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		if err := applyClusterUpdate(row, params); err != nil {
 			return err
 		}
-		if err := c.tellOfProxies(row, before); err != nil {
+		if err := errors.Join(c.checkArchitectures(row), c.tellOfProxies(row, before)); err != nil {
 			return err
 		}
 		c.saveCluster(row)

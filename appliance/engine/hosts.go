@@ -470,8 +470,11 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	if err != nil {
 		return err
 	}
-	if arch := cluster.API.CPUArchitecture; arch != "" && arch != "multi" && arch != env.API.CPUArchitecture {
+	if arch := cluster.API.CPUArchitecture; !serves(arch, env.API.CPUArchitecture) {
 		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name, env.API.CPUArchitecture, cluster.API.Name, arch)
+	}
+	if err := checkUseOn(&cluster.API, env.API.CPUArchitecture); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *cluster.API.Status) {
 		return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)

@@ -63,6 +63,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 		arch = models.InfraEnvCPUArchitectureArm64 // what the API calls it everywhere else
 	}
 	var clusterID strfmt.UUID
+	var owner *models.Cluster
 	if params.ClusterID != nil && *params.ClusterID != "" {
 		clusterID = *params.ClusterID
 		cluster, err := clusterRows.Get(tx, clusterID.String())
@@ -72,9 +73,13 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 		if err != nil {
 			return nil, err
 		}
-		version, arch = orText(version, cluster.API.OpenshiftVersion), orText(arch, cluster.API.CPUArchitecture)
-		if cluster.API.CPUArchitecture != "" && arch != cluster.API.CPUArchitecture {
-			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", arch, cluster.API.Name, cluster.API.CPUArchitecture)
+		owner = &cluster.API
+		version = orText(version, owner.OpenshiftVersion)
+		if arch == "" && owner.CPUArchitecture != severalArchitectures {
+			arch = owner.CPUArchitecture
+		}
+		if !serves(owner.CPUArchitecture, orText(arch, models.ClusterCPUArchitectureX8664)) {
+			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", arch, owner.Name, owner.CPUArchitecture)
 		}
 	}
 	image, err := e.releaseImage(version, arch, "")
@@ -82,7 +87,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 		return nil, err // nothing would say which agent its hosts run
 	}
 	if err == nil {
-		version, arch = image.OpenshiftVersion, image.CPUArchitecture
+		version = image.OpenshiftVersion
 	}
 	imageType := params.ImageType
 	if imageType == "" {
@@ -91,7 +96,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 	row := &infraEnvRecord{PullSecret: *params.PullSecret}
 	row.API = models.InfraEnv{
 		ID: &id, Kind: swag.String("InfraEnv"), Href: swag.String(apiRoot + "/infra-envs/" + id.String()),
-		Name: params.Name, OpenshiftVersion: version, CPUArchitecture: orText(arch, "x86_64"), ClusterID: clusterID, Type: &imageType,
+		Name: params.Name, OpenshiftVersion: version, CPUArchitecture: orText(arch, models.ClusterCPUArchitectureX8664), ClusterID: clusterID, Type: &imageType,
 		PullSecretSet: true, SSHAuthorizedKey: strings.TrimSpace(swag.StringValue(params.SSHAuthorizedKey)), Proxy: newProxy(params.Proxy),
 		AdditionalNtpSources:   orDefault(params.AdditionalNtpSources, strings.Join(e.NTPSources, ",")),
 		AdditionalTrustBundle:  strings.TrimSpace(params.AdditionalTrustBundle),
@@ -99,7 +104,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 		UserName:               "admin", CreatedAt: &now, UpdatedAt: &now,
 	}
 	row.API.DownloadURL = e.imageURL(&row.API)
-	return row, errors.Join(setKernelArguments(&row.API, params.KernelArguments), setStaticNetwork(&row.API, params.StaticNetworkConfig))
+	return row, errors.Join(checkImageArchitecture(&row.API, owner), setKernelArguments(&row.API, params.KernelArguments), setStaticNetwork(&row.API, params.StaticNetworkConfig))
 }
 
 func newProxy(given *models.Proxy) *models.Proxy {
@@ -203,6 +208,9 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 		if changed, err := e.alterInfraEnv(row, params); err != nil || !changed {
 			return err
 		}
+		if err := c.checkOwnImage(row, params); err != nil {
+			return err
+		}
 		row.API.UpdatedAt = &c.now
 		c.saveInfraEnv(row)
 		if row.API.ClusterID != "" {
@@ -237,6 +245,9 @@ func (e *Engine) alterInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdat
 	}
 	if params.ImageType != "" {
 		env.Type = &params.ImageType
+		if err := checkImageArchitecture(env, nil); err != nil {
+			return false, err
+		}
 	}
 	if version := swag.StringValue(params.OpenshiftVersion); version != "" && version != env.OpenshiftVersion {
 		image, err := e.releaseImage(version, env.CPUArchitecture, "")

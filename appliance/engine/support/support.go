@@ -164,6 +164,9 @@ func PlatformFeature(platform models.PlatformType, external string) models.Featu
 	return ""
 }
 
+// KnownArchitecture tells whether there is such an architecture.
+func KnownArchitecture(name string) bool { return architectureID(name) != "" }
+
 func architectureID(name string) models.ArchitectureSupportLevelID {
 	switch name {
 	case "x86_64":

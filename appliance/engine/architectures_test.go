@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// severalBench has a release for several architectures beside the one for x86_64.
+func severalBench(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, nil)
+	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "multi", URL: "quay.io/release:4.20.8-multi"})
+	return b
+}
+
+// clusterFor registers a cluster of an architecture.
+func (b *bench) clusterFor(architecture string, alter func(*models.ClusterCreateParams)) (*models.Cluster, error) {
+	params := &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20"), PullSecret: swag.String(testPullSecret),
+		CPUArchitecture: architecture,
+	}
+	if alter != nil {
+		alter(params)
+	}
+	return b.RegisterCluster(b.Context(), params)
+}
+
+// imageFor registers an infra-env of an architecture, of no cluster when id is nil.
+func (b *bench) imageFor(cluster *strfmt.UUID, architecture string, kind models.ImageType) (*models.InfraEnv, error) {
+	return b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
+		Name: swag.String("bench_" + architecture), ClusterID: cluster, PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20",
+		CPUArchitecture: architecture, ImageType: kind,
+	})
+}
+
+func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
+	b := severalBench(t)
+	cluster, err := b.clusterFor("multi", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"multi", "quay.io/release:4.20.8-multi"}, []string{cluster.CPUArchitecture, cluster.OcpReleaseImage})
+
+	for _, architecture := range []string{"", "x86_64", "arm64"} {
+		env, err := b.imageFor(cluster.ID, architecture, "")
+		require.NoError(t, err)
+		require.Equal(t, orText(architecture, "x86_64"), env.CPUArchitecture)
+	}
+	arm, err := b.imageFor(cluster.ID, "aarch64", "")
+	require.NoError(t, err)
+	require.Equal(t, "arm64", arm.CPUArchitecture, "as the API calls it")
+	h := b.host(arm.ID.String(), 1)
+	require.Equal(t, cluster.ID, h.require(pendingForInput).ClusterID)
+
+	late := b.host(b.infraEnvOf(nil), 2)
+	_, err = b.BindHost(t.Context(), late.env, late.id, cluster.ID.String())
+	require.NoError(t, err)
+
+	own, err := b.clusterFor("x86_64", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage}, "the release of one architecture comes first")
+	_, err = b.imageFor(own.ID, "arm64", "")
+	b.requireRefused(err, Invalid, "The infra-env is for arm64, its cluster bench for x86_64.")
+	_, err = b.imageFor(cluster.ID, "mips", "")
+	b.requireRefused(err, Invalid, `There is no architecture "mips"`)
+}
+
+func TestAnArchitectureWithoutAReleaseOfItsOwnHasTheOneForSeveral(t *testing.T) {
+	for _, architecture := range []string{"arm64", "s390x", "ppc64le"} {
+		t.Run(architecture, func(t *testing.T) {
+			b := severalBench(t)
+			single := func(params *models.ClusterCreateParams) { params.ControlPlaneCount = swag.Int64(1) }
+			users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = swag.Bool(true) }
+			for _, alter := range []func(*models.ClusterCreateParams){nil, users, single} {
+				cluster, err := b.clusterFor(architecture, alter)
+				require.NoError(t, err)
+				require.Equal(t, "multi", cluster.CPUArchitecture)
+			}
+			_, err := newBench(t, nil).clusterFor(architecture, nil)
+			b.requireRefused(err, Invalid, `There is no release image for OpenShift "4.20" on `+architecture)
+		})
+	}
+}
+
+func TestTheKindOfAnImageFollowsItsArchitecture(t *testing.T) {
+	for _, architecture := range []string{"s390x", "ppc64le"} {
+		t.Run(architecture, func(t *testing.T) {
+			b := severalBench(t)
+			cluster, err := b.clusterFor(architecture, func(params *models.ClusterCreateParams) { params.UserManagedNetworking = swag.Bool(true) })
+			require.NoError(t, err)
+			for _, owner := range []*strfmt.UUID{nil, cluster.ID} {
+				env, err := b.imageFor(owner, architecture, "")
+				require.NoError(t, err)
+				require.Equal(t, models.ImageTypeFullIso, *env.Type)
+				made, err := b.imageFor(owner, architecture, models.ImageTypeMinimalIso)
+				changed, changeErr := b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
+				if architecture == "s390x" {
+					b.requireRefused(err, Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
+					b.requireRefused(changeErr, Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
+					continue
+				}
+				require.NoError(t, err)
+				require.NoError(t, changeErr)
+				require.Equal(t, []models.ImageType{models.ImageTypeMinimalIso, models.ImageTypeMinimalIso}, []models.ImageType{*made.Type, *changed.Type})
+			}
+		})
+	}
+}
+
+func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing.T) {
+	users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = swag.Bool(true) }
+	update := func(b *bench, cluster *models.Cluster, params *models.V2ClusterUpdateParams) error {
+		_, err := b.UpdateCluster(t.Context(), cluster.ID.String(), params)
+		return err
+	}
+	t.Run("its own networking", func(t *testing.T) {
+		b := severalBench(t)
+		cluster, err := b.clusterFor("s390x", users)
+		require.NoError(t, err)
+		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: swag.Bool(false)}), "no hosts of it are known of yet")
+		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: swag.Bool(true)}))
+		_, err = b.imageFor(cluster.ID, "s390x", "")
+		require.NoError(t, err)
+		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: swag.Bool(false)}), Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
+	})
+	t.Run("an operator", func(t *testing.T) {
+		b := severalBench(t)
+		cluster, err := b.clusterFor("s390x", users)
+		require.NoError(t, err)
+		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "odf"}, {Name: "cnv"}, {Name: "mce"}}}))
+		_, err = b.imageFor(cluster.ID, "s390x", "")
+		b.requireRefused(err, Invalid, "OpenShift Virtualization is not available with OpenShift 4.20.8 on s390x")
+		late, err := b.imageFor(nil, "s390x", "")
+		require.NoError(t, err)
+		h := b.host(late.ID.String(), 1)
+		_, err = b.BindHost(t.Context(), h.env, h.id, cluster.ID.String())
+		b.requireRefused(err, Invalid, "can't have hosts of s390x")
+	})
+	t.Run("a platform", func(t *testing.T) {
+		b := severalBench(t)
+		oracle := func(params *models.ClusterCreateParams) { params.Platform = external(oracleCloud, models.PlatformExternalCloudControllerManagerExternal) }
+		cluster, err := b.clusterFor("x86_64", oracle)
+		require.NoError(t, err)
+		_, err = b.imageFor(cluster.ID, "x86_64", models.ImageTypeFullIso)
+		b.requireRefused(err, Invalid, "FULL_ISO")
+		env, err := b.imageFor(cluster.ID, "x86_64", models.ImageTypeMinimalIso)
+		require.NoError(t, err)
+		_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{ImageType: models.ImageTypeFullIso})
+		b.requireRefused(err, Invalid, "FULL_ISO")
+	})
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane has three strong hosts and three that are just strong enough for the
+// control plane of a cluster without operators.
+func TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	for number := 4; number <= 6; number++ {
+		h := b.newHost(hosts[0].env, number)
+		h.loadBalancer, h.memory = false, 16<<30
+		require.NoError(t, h.register())
+		hosts = append(hosts, h)
+	}
+	for i, h := range hosts {
+		h.alter = func(inv *models.Inventory) {
+			inv.CPU.Flags = []string{"vmx"}
+			if i >= 3 {
+				inv.CPU.Count = 5
+			}
+		}
+	}
+	b.reportAll(hosts)
+	roles := func() (suggested []models.HostRole) {
+		for _, h := range hosts {
+			suggested = append(suggested, h.require(known).SuggestedRole)
+		}
+		b.requireCluster(cluster, clusterReady)
+		return suggested
+	}
+	master, worker := models.HostRoleMaster, models.HostRoleWorker
+	require.Equal(t, []models.HostRole{worker, worker, worker, master, master, master}, roles(), "the strong ones are left for workloads")
+	choose := func(names ...string) {
+		params := &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{}}
+		for _, name := range names {
+			params.OlmOperators = append(params.OlmOperators, &models.OperatorCreateParams{Name: name})
+		}
+		_, err := b.UpdateCluster(t.Context(), cluster, params)
+		require.NoError(t, err)
+		b.reportAll(hosts)
+	}
+	choose("cnv")
+	require.Equal(t, []models.HostRole{master, master, master, worker, worker, worker}, roles(), "virtualization needs more of the control plane than the weak ones have")
+	choose()
+	require.Equal(t, []models.HostRole{worker, worker, worker, master, master, master}, roles())
+}
