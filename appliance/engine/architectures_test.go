@@ -140,7 +140,9 @@ func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing
 	})
 	t.Run("a platform", func(t *testing.T) {
 		b := severalBench(t)
-		oracle := func(params *models.ClusterCreateParams) { params.Platform = external(oracleCloud, models.PlatformExternalCloudControllerManagerExternal) }
+		oracle := func(params *models.ClusterCreateParams) {
+			params.Platform = external(oracleCloud, models.PlatformExternalCloudControllerManagerExternal)
+		}
 		cluster, err := b.clusterFor("x86_64", oracle)
 		require.NoError(t, err)
 		_, err = b.imageFor(cluster.ID, "x86_64", models.ImageTypeFullIso)
