@@ -203,7 +203,7 @@ func TestWhatTheControllerInAClusterReportsIsKept(t *testing.T) {
 	}
 	requireRefusal(t, upload("x"), 400, "not in PEM form")
 	requireRefusal(t, upload(""), 400, "is empty")
-	requireRefusal(t, upload(testPEM), 409, "no kubeconfig yet")
+	requireRefusal(t, upload(testPEM), 400, "no kubeconfig yet")
 	var hosts []json.RawMessage
 	ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/hosts", nil).read(t, 200, &hosts)
 	require.Empty(t, hosts)

@@ -3,11 +3,12 @@ package appliance_test
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,8 +139,9 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	host, silent, stranger := d.host(env), d.host(env), nobody()
-	_, err := d.downloadLogs(cluster, "all", nil)
-	refused(t, err, 404)
+	all, err := d.downloadLogs(cluster, "all", &host)
+	require.NoError(t, err)
+	require.Subset(t, slices.Collect(maps.Keys(archived(t, all))), []string{"cluster_metadata.json", "cluster_events.json"}, "what is known of it is there before any logs are")
 	_, err = d.downloadLogs(cluster, "controller", nil)
 	refused(t, err, 409)
 
@@ -163,34 +165,42 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=host", nil), 400, "host_id")
 	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=secret", nil), 422, "logs_type")
 
-	all, err := d.downloadLogs(cluster, "all", nil)
+	_, err = d.addManifest(cluster, "openshift", "a.yaml", "a: 1")
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"cluster_metadata.json", "cluster_events.json", host.String() + ".tar.gz", "controller.tar.gz"}, archived(t, all))
+	all, err = d.downloadLogs(cluster, "all", nil)
+	require.NoError(t, err)
+	files := archived(t, all)
+	name := d.get(cluster).Name + "_auto-assign_" + host.String()
+	require.Equal(t, []string{
+		"cluster_events.json", "cluster_manifest_user_openshift_a.yaml", "cluster_metadata.json", "controller_logs.tar.gz", name + ".tar",
+	}, slices.Sorted(maps.Keys(files)))
+	require.Equal(t, "of the controller", files["controller_logs.tar.gz"])
+	require.Equal(t, "a: 1", files["cluster_manifest_user_openshift_a.yaml"])
+	require.Equal(t, map[string]string{name + ".tar.gz": "of the host"}, archived(t, files[name+".tar"]))
+	require.NotContains(t, all, "pull_secret\"")
 	link, err := d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &host})
 	require.NoError(t, err)
 	require.Equal(t, "of the host", string(ask(t, http.MethodGet, link, nil).body))
 	requireRefusal(t, ask(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403, "signature does not fit")
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &silent})
 	refused(t, err, 409)
-	_, err = d.addManifest(cluster, "openshift", "a.yaml", "a: 1")
-	require.NoError(t, err)
 	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests", AdditionalName: swag.String("openshift/a.yaml")})
 	require.NoError(t, err)
 	require.Equal(t, "a: 1", string(ask(t, http.MethodGet, link, nil).body))
 }
 
-// archived names the files of a packed archive.
-func archived(t *testing.T, content string) []string {
+// archived are the files of an archive by their names.
+func archived(t *testing.T, content string) map[string]string {
 	t.Helper()
-	unpacked, err := gzip.NewReader(strings.NewReader(content))
-	require.NoError(t, err)
-	var names []string
-	for archive := tar.NewReader(unpacked); ; {
+	files := make(map[string]string)
+	for archive := tar.NewReader(strings.NewReader(content)); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return names
+			return files
 		}
 		require.NoError(t, err)
-		names = append(names, header.Name)
+		text, err := io.ReadAll(archive)
+		require.NoError(t, err)
+		files[header.Name] = string(text)
 	}
 }

@@ -165,6 +165,16 @@ func neverAnswered() []unreachable {
 	}
 }
 
+// besides are the answers of an operation that the API's description does not have: each path refuses other methods, each body
+// that has unknown fields or is no JSON is refused, and the hosts of an infra-env that does not exist are not an empty list.
+func besides(operation string) []int {
+	answers := []int{http.StatusMethodNotAllowed, http.StatusBadRequest}
+	if operation == "v2ListHosts" {
+		answers = append(answers, http.StatusNotFound)
+	}
+	return answers
+}
+
 // expected is what must be seen of each operation: all that is documented but for what can't be.
 func expected(t *testing.T) map[string][]int {
 	t.Helper()
@@ -184,8 +194,8 @@ func expected(t *testing.T) map[string][]int {
 	return answers
 }
 
-// requireComplete checks that each operation gave each of its answers, its successes to the upstream client, and none that
-// is said to be impossible.
+// requireComplete checks that each operation gave each of its answers, its successes to the upstream client, none that is said
+// to be impossible, and no other.
 func (l *ledger) requireComplete(t *testing.T, byHand []string) {
 	t.Helper()
 	var lacking []string
@@ -199,6 +209,12 @@ func (l *ledger) requireComplete(t *testing.T, byHand []string) {
 			case !upstream && !l.seen[sighting{id, status, false}]:
 				lacking = append(lacking, fmt.Sprintf("%s: no test of its answer %d", id, status))
 			}
+		}
+	}
+	answers := documented(t)
+	for was := range l.seen {
+		if !slices.Contains(answers[was.operation], was.status) && !slices.Contains(besides(was.operation), was.status) {
+			lacking = append(lacking, fmt.Sprintf("%s: it answered %d, which is not documented", was.operation, was.status))
 		}
 	}
 	require.Empty(t, lacking, "%s", strings.Join(lacking, "\n"))

@@ -326,7 +326,7 @@ func TestIngressCertificatesThatAreNone(t *testing.T) {
 func TestAnIngressCertificateBeforeThereIsAKubeconfig(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.singleNode()
-	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), Conflict, "no kubeconfig yet")
+	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), Invalid, "no kubeconfig yet")
 	_, err := b.Credentials(cluster)
 	b.requireRefused(err, Conflict, "no credentials yet")
 }

@@ -480,7 +480,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		return err
 	}
 	if row.Preparation == nil || !row.Preparation.Done {
-		return conflict("Cluster %s has no kubeconfig yet that an ingress certificate could go into.", row.API.Name)
+		return invalid("Cluster %s has no kubeconfig yet that an ingress certificate could go into.", row.API.Name)
 	}
 	kubeconfig, err := e.readFile(id, fileKubeconfigNoIngress)
 	if err != nil {

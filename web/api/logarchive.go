@@ -1,0 +1,149 @@
+package api
+
+import (
+	"archive/tar"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine"
+	"landfall/store"
+)
+
+// sendArchive answers with what there is to be said of a cluster, in the form in which the Assisted Installer says it
+// (internal/cluster, PrepareClusterLogFile), so that programs which look into such archives find what they look for: a tar
+// archive of cluster_metadata.json, cluster_events.json, cluster_manifest_<source>_<folder>_<name> for each manifest,
+// controller_logs.tar.gz, and for each host <cluster>_<role>_<host>.tar with the host's own archive in it.
+func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err error) {
+	id := cluster.ID.String()
+	page, err := s.Engine.Events(engine.EventFilter{ClusterID: id})
+	if err != nil {
+		return err
+	}
+	manifests, err := s.Engine.Manifests(id, cluster.OpenshiftClusterID != "") // our own are there when its installation was prepared
+	if err != nil {
+		return err
+	}
+	names, err := s.Engine.FileNames(id, logFolder)
+	if err != nil {
+		return err
+	}
+	attach(c, cluster.Name+"_"+id+".tar")
+	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream) // the one type of files that API clients take
+	archive := tar.NewWriter(c.Response())
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	err = errors.Join(
+		archiveJSON(archive, "cluster_metadata.json", cluster.UpdatedAt, cluster),
+		archiveJSON(archive, "cluster_events.json", cluster.UpdatedAt, page.Events),
+	)
+	for _, m := range manifests {
+		if err != nil {
+			return err
+		}
+		name := "cluster_manifest_" + m.ManifestSource + "_" + m.Folder + "_" + m.FileName
+		var file io.ReadSeekCloser
+		var info store.FileInfo
+		if file, info, err = s.Engine.OpenManifest(id, engine.Manifest{Folder: m.Folder, Name: m.FileName}); err == nil {
+			err = errors.Join(archiveFile(archive, name, info, file), file.Close())
+		}
+	}
+	for _, name := range names {
+		if err != nil {
+			return err
+		}
+		err = s.archiveLogs(archive, cluster, name)
+	}
+	return err
+}
+
+// archiveLogs adds the logs of the controller or of a host to an archive.
+func (s *Service) archiveLogs(archive *tar.Writer, cluster *models.Cluster, name string) error {
+	file, info, err := s.Engine.OpenFile(cluster.ID.String(), name)
+	if err != nil {
+		return err
+	}
+	if name == controllerLogs {
+		return errors.Join(archiveFile(archive, "controller_logs"+logEnding, info, file), file.Close())
+	}
+	of := archiveName(cluster, name)
+	return errors.Join(archiveWithin(archive, of+".tar", of+logEnding, info, file), file.Close())
+}
+
+// plain is what a name of a file must not have.
+var plain = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// archiveName is what the logs of a host, or of the controller, are called outside of the appliance.
+func archiveName(cluster *models.Cluster, name string) string {
+	of := strings.TrimSuffix(strings.TrimPrefix(name, logFolder), logEnding)
+	for _, h := range cluster.Hosts {
+		if h.ID.String() != of {
+			continue
+		}
+		role := string(h.Role)
+		if h.Bootstrap {
+			role = string(models.HostRoleBootstrap)
+		}
+		return cluster.Name + "_" + role + "_" + plain.ReplaceAllString(strings.ToLower(hostName(h)), "-")
+	}
+	return cluster.Name + "_" + cluster.ID.String() + "_" + of
+}
+
+// hostName is what people call a host: the name they gave it, the name it has, or its id.
+func hostName(h *models.Host) string {
+	var inventory struct{ Hostname string }
+	if h.RequestedHostname == "" && json.Unmarshal([]byte(h.Inventory), &inventory) != nil {
+		return h.ID.String() // it has not said yet what it is
+	}
+	return cmp.Or(h.RequestedHostname, inventory.Hostname, h.ID.String())
+}
+
+func archiveJSON(archive *tar.Writer, name string, modified time.Time, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return archiveFile(archive, name, store.FileInfo{Size: int64(len(text)), Modified: modified}, strings.NewReader(string(text)))
+}
+
+func archiveFile(archive *tar.Writer, name string, info store.FileInfo, content io.Reader) error {
+	if err := archive.WriteHeader(archived(name, info)); err != nil {
+		return err
+	}
+	_, err := io.Copy(archive, content)
+	return err
+}
+
+func archived(name string, info store.FileInfo) *tar.Header {
+	return &tar.Header{Name: name, Mode: 0o644, Size: info.Size, ModTime: info.Modified}
+}
+
+// archiveWithin adds an archive that holds one file. How long it is must be known before its content.
+func archiveWithin(archive *tar.Writer, outer, inner string, info store.FileInfo, content io.Reader) error {
+	var head length
+	if err := tar.NewWriter(&head).WriteHeader(archived(inner, info)); err != nil {
+		return err
+	}
+	const block = 512
+	whole := info
+	whole.Size = int64(head) + (info.Size+block-1)/block*block + 2*block // the end of an archive is two empty blocks
+	if err := archive.WriteHeader(archived(outer, whole)); err != nil {
+		return err
+	}
+	within := tar.NewWriter(archive)
+	return errors.Join(archiveFile(within, inner, info, content), within.Close())
+}
+
+// length counts what is written.
+type length int64
+
+func (n *length) Write(p []byte) (int, error) {
+	*n += length(len(p))
+	return len(p), nil
+}
