@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
+	"landfall/store/fastjson"
 )
 
 // event is something that happened, for people to read. Names follow the Assisted Installer's list of events, so that
@@ -34,7 +34,7 @@ func (p props) json() (string, error) {
 	if len(p) == 0 {
 		return "", nil
 	}
-	text, err := json.Marshal(p)
+	text, err := fastjson.Marshal(p)
 	return string(text), err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/network"
+	"landfall/store/fastjson"
 )
 
 // Features that can be seen in a cluster and its hosts at any time; see usage.go for the others. Names are those of the
@@ -97,7 +98,7 @@ func usesOf(api *models.Cluster) uses {
 	}
 	u.note(slices.Contains(seenFeatures(), api.CPUArchitecture+" architecture"), api.CPUArchitecture+" architecture", nil)
 	var override struct{ FIPS bool }
-	u.note(json.Unmarshal([]byte(api.InstallConfigOverrides), &override) == nil && override.FIPS, usageFIPS, nil)
+	u.note(api.InstallConfigOverrides != "" && json.Unmarshal([]byte(api.InstallConfigOverrides), &override) == nil && override.FIPS, usageFIPS, nil)
 	return u
 }
 
@@ -128,7 +129,7 @@ func (c *change) noteFeatures(w *roster) error {
 	}
 	held := make(map[string]models.Usage)
 	if api.FeatureUsage != "" {
-		if err := json.Unmarshal([]byte(api.FeatureUsage), &held); err != nil {
+		if err := fastjson.UnmarshalOwn([]byte(api.FeatureUsage), &held); err != nil {
 			return err
 		}
 	}
@@ -142,7 +143,7 @@ func (c *change) noteFeatures(w *roster) error {
 	if reflect.DeepEqual(held, usages) {
 		return nil
 	}
-	text, err := json.Marshal(usages)
+	text, err := fastjson.Marshal(usages)
 	if err != nil {
 		return err
 	}
@@ -169,5 +170,5 @@ func (c *change) noteImages(clusterID string, seen uses) error {
 }
 
 func usageID(name string) string {
-	return strings.ToUpper(strings.NewReplacer(" ", "_", ".", "").Replace(name))
+	return strings.ToUpper(strings.ReplaceAll(strings.ReplaceAll(name, " ", "_"), ".", ""))
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
+	"landfall/store/fastjson"
 )
 
 // settleRounds bounds how often a change of a host's state may move its cluster and the other way round within one
@@ -503,8 +503,11 @@ func turns(before string, after []validation.Result) []turn {
 	if before == "" {
 		return nil
 	}
-	var groups map[string][]validation.Result
-	if err := json.Unmarshal([]byte(before), &groups); err != nil {
+	var groups map[string][]struct {
+		ID     validation.ID     `json:"id"`
+		Status validation.Status `json:"status"`
+	}
+	if err := fastjson.UnmarshalOwn([]byte(before), &groups); err != nil {
 		return nil
 	}
 	held := make(map[validation.ID]validation.Status)

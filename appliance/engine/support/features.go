@@ -2,6 +2,7 @@ package support
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/openshift/assisted-service/models"
 )
@@ -52,10 +53,10 @@ type (
 	platforms = []models.PlatformType
 )
 
-// features returns the table of all features.
-func features() []feature {
+// features returns the table of all features. It is put together once, for clusters are checked against it at each of their changes.
+var features = sync.OnceValue(func() []feature {
 	return slices.Concat(topologies(), networking(), networkTypes(), platformTable(), operators())
-}
+})
 
 func topologies() []feature {
 	oldMainframe := map[models.ArchitectureSupportLevelID]string{ibmZ: "4.13", power: "4.13"}
