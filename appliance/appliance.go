@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/assets"
@@ -115,13 +116,14 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}); err != nil {
 		return nil, err
 	}
+	a.mirror.releases = a.releases
 	a.prover = newMirrorProver(config, a.mirror, a.releases, a.siteKey, a.db, version, logger)
 	if a.engine, err = engine.New(engine.Options{
-		DB: a.db, Releases: a.releases, Mirror: a.mirror, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
+		DB: a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 		EventLimits:  engine.EventLimits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
-		Requirements: minimums, DisabledValidations: disabled, Catalogs: a.mirror.operatorCatalogs, CatalogReader: a.releases,
+		Requirements: minimums, DisabledValidations: disabled,
 	}); err != nil {
 		return nil, err
 	}
@@ -132,8 +134,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		return nil, err
 	}
 	a.prover.engine = a.engine
-	a.mirror.changed = func(ctx context.Context) {
-		a.engine.RefreshImages(ctx)
+	a.mirror.exists = func(level mirror.Level) error { return levelExists(a.engine, level) }
+	a.mirror.changed = func(ctx context.Context, level mirror.Level) {
+		a.engine.RefreshImages(ctx, level)
 		a.engine.RefreshOperators(ctx)
 	}
 	return a, a.newServer()
@@ -219,6 +222,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	}
 	start(a.followInfraEnvs)
 	start(func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) })
+	start(a.mirror.followDeletions)
 	group.Wait()
 	close(failures)
 	var errs []error

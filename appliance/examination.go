@@ -15,14 +15,15 @@ import (
 	"landfall/appliance/doctor"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/mirror"
 	"landfall/web/api"
 )
 
 // Examine looks at the site: at what all clusters need and, unless the id is "", at what that cluster needs.
 func (v view) Examine(ctx context.Context, clusterID string) (*doctor.Report, error) {
 	a := v.appliance
-	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(), Direct: a.urls}
-	if bundle := a.mirror.rules().CABundle(); len(bundle) > 0 {
+	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls}
+	if bundle := a.mirror.at(mirror.Level{Cluster: clusterID}).Rules().CABundle(); len(bundle) > 0 {
 		site.Authorities = x509.NewCertPool()
 		site.Authorities.AppendCertsFromPEM(bundle)
 	}
@@ -38,8 +39,8 @@ func (v view) Examine(ctx context.Context, clusterID string) (*doctor.Report, er
 	return doctor.Doctor{}.Examine(ctx, site), nil
 }
 
-// registries are those that the mirror rules lead to or, without rules, those that the releases name.
-func (a *Appliance) registries() []doctor.Registry {
+// registries are those that the mirror rules of a cluster, or of the appliance, lead to or, without rules, those that the releases name.
+func (a *Appliance) registries(clusterID string) []doctor.Registry {
 	var registries []doctor.Registry
 	add := func(location string, insecure bool) {
 		host, _, _ := strings.Cut(location, "/")
@@ -50,9 +51,9 @@ func (a *Appliance) registries() []doctor.Registry {
 			registries = append(registries, doctor.Registry{Host: host, Insecure: insecure})
 		}
 	}
-	for _, rule := range a.mirror.rules().List() {
-		for _, mirror := range rule.Mirrors {
-			add(mirror.Location, mirror.Insecure)
+	for _, rule := range a.mirror.at(mirror.Level{Cluster: clusterID}).Rules().List() {
+		for _, place := range rule.Mirrors {
+			add(place.Location, place.Insecure)
 		}
 	}
 	if len(registries) > 0 {

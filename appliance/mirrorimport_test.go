@@ -2,9 +2,15 @@ package appliance_test
 
 import (
 	"bytes"
+	"context"
+	"landfall/appliance/mirror"
+	"landfall/appliance/simulate"
+	"landfall/ignition"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,4 +76,71 @@ func TestAnImportThatContradictsTheConfigurationIsRefusedAndChangesNothing(t *te
 	var model console.MirrorModel
 	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Imports)
+}
+
+// A cluster whose rules nobody else has is discovered, proven and installed by them.
+func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testing.T) {
+	s := newSite(t)
+	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
+	require.NoError(t, err)
+	s.config.Mirror.IDMSFiles = nil
+	address, _ := s.start(t)
+	id := create(t, address+apiPath+"/clusters", s.newCluster("line"))
+	env := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"cluster_id": id}))
+	other := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("other"))
+
+	status, answer := importMirror(t, address, "idms.yaml&cluster_id="+id, rules)
+	require.Equal(t, http.StatusOK, status, answer)
+	near := "[[registry]]\nlocation = \"quay.io/near\"\n[[registry.mirror]]\nlocation = \"near.example.com/near\"\n"
+	status, answer = importMirror(t, address, "near.conf&infra_env_id="+env, []byte(near))
+	require.Equal(t, http.StatusOK, status, answer)
+
+	image := s.release.Images["etcd"]
+	steps := func(query string) int {
+		var explained mirror.Explanation
+		ask(t, http.MethodGet, address+mirrorPath+"/explain?image="+url.QueryEscape(image)+query, nil).read(t, http.StatusOK, &explained)
+		return len(explained.Steps)
+	}
+	require.Equal(t, 1, steps(""), "the source alone")
+	require.Equal(t, 2, steps("&cluster_id="+id))
+	require.Equal(t, 1, steps("&infra_env_id="+other))
+	require.Contains(t, discoveryRegistries(t, address, env), "quay.io/openshift-release-dev/ocp-release")
+	require.Contains(t, discoveryRegistries(t, address, env), "near.example.com/near")
+	requireRefusal(t, ask(t, http.MethodGet, address+mirrorPath+"?cluster_id="+id+"&infra_env_id="+env, nil), http.StatusBadRequest, "not both")
+	status, answer = importMirror(t, address, "idms.yaml&cluster_id=00000000-0000-4000-8000-000000000000", rules)
+	require.Equal(t, http.StatusNotFound, status, answer)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- (&simulate.Crew{URL: address, InfraEnvID: env, Count: 1, Speed: 1000}).Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	pressInstall(t, address, id)
+	requireStatus(t, address, id, models.ClusterStatusInstalled)
+	var events []models.Event
+	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+	require.True(t, slices.ContainsFunc(events, func(e models.Event) bool { return strings.Contains(*e.Message, "The mirror holds all") }), "it was proven by the cluster's rules")
+	config := ask(t, http.MethodGet, address+apiPath+"/clusters/"+id+"/downloads/files?file_name=install-config.yaml", nil)
+	require.Contains(t, string(config.body), `"source": "quay.io/openshift-release-dev/ocp-release"`)
+
+	var model console.MirrorModel
+	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+	require.Empty(t, model.Rules, "the appliance has none")
+	require.Len(t, model.Imports, 2)
+	require.Equal(t, id, model.Imports[0].Cluster)
+	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, address+apiPath+"/clusters/"+id, nil).status)
+	eventually(t, "the rules of the deleted cluster and of its infra-env are gone", func() bool {
+		model = console.MirrorModel{}
+		ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+		return len(model.Imports) == 0
+	})
+}
+
+// discoveryRegistries is the registries.conf of an infra-env's discovery config.
+func discoveryRegistries(t *testing.T, address, infraEnv string) string {
+	t.Helper()
+	got := ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/downloads/files?file_name=discovery.ign", nil)
+	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+	read, err := ignition.ReadDiscovery(got.body)
+	require.NoError(t, err)
+	return string(read.RegistriesConf)
 }

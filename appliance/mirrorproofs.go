@@ -137,8 +137,8 @@ func (p *mirrorProver) ofCluster(source engine.InstallSource) (prover.ReleaseReq
 	request := prover.ReleaseRequest{
 		PullSpec: source.Release, Architecture: rpmArchitecture(source.Architecture), Platform: source.Platform, Secret: secret, Also: source.Also,
 	}
-	if len(source.TrustBundle) > 0 {
-		request.Client = mirror.NewClient(p.site.rules().Trusting(source.TrustBundle), mirror.ClientOptions{})
+	if rules := p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules(); len(source.TrustBundle) > 0 || rules != p.site.client.Rules() {
+		request.Client = mirror.NewClient(rules.Trusting(source.TrustBundle), p.site.options)
 	}
 	return request, nil
 }
@@ -159,7 +159,12 @@ func (p *mirrorProver) run(ctx context.Context, proof *console.MirrorProof, requ
 	if request.Client != nil {
 		defer request.Client.CloseIdleConnections()
 	}
-	report, err := prover.Release(ctx, p.prover, p.releases, request, func(now prover.Progress) {
+	releases := p.releases
+	if request.Client != nil {
+		releases = releases.Through(request.Client)
+	}
+	rules := p.site.at(mirror.Level{Cluster: proof.ClusterID}).Rules()
+	report, err := prover.Release(ctx, p.prover, releases, request, func(now prover.Progress) {
 		p.mu.Lock()
 		proof.Images, proof.Total, proof.BytesRead, proof.BytesTotal = now.Images, now.Total, now.Bytes, now.TotalBytes
 		p.mu.Unlock()
@@ -173,7 +178,7 @@ func (p *mirrorProver) run(ctx context.Context, proof *console.MirrorProof, requ
 		proof.State, proof.Message = console.ProofFailed, sentenceCase(err.Error())
 		return nil, err
 	}
-	if !slices.Contains(p.site.rules().Signatures(), report.Digest) && !report.Unread {
+	if !slices.Contains(rules.Signatures(), report.Digest) && !report.Unread {
 		report.Warnings = append(report.Warnings, "The release's signature did not come with the mirror rules. Installations don't need it; upgrades to this release do.")
 	}
 	proof.State, proof.Report, proof.Message = console.ProofDone, report, report.Summary()
@@ -236,7 +241,7 @@ func (p *mirrorProver) List(id, format string) (string, []byte, error) {
 	if proof.Report == nil {
 		return "", nil, problem.Conflict("Proof %s has no results yet.", id)
 	}
-	list := shoppingList(proof.Report, p.site.rules())
+	list := shoppingList(proof.Report, p.site.at(mirror.Level{Cluster: proof.ClusterID}).Rules())
 	if len(list.Items) == 0 {
 		return "", nil, problem.Conflict("There is nothing to bring: %s", proof.Message)
 	}
@@ -267,7 +272,7 @@ func (p *mirrorProver) ProveMirror(ctx context.Context, source engine.InstallSou
 }
 
 func (p *mirrorProver) prove(ctx context.Context, source engine.InstallSource, why string, progress func(done, total int)) (engine.MirrorProof, error) {
-	if !p.mirrored(source.Release) {
+	if !p.mirrored(source) {
 		return engine.MirrorProof{Complete: true}, nil
 	}
 	request, err := p.ofCluster(source)
@@ -283,13 +288,13 @@ func (p *mirrorProver) prove(ctx context.Context, source engine.InstallSource, w
 	return engine.MirrorProof{Complete: report.Complete(), Images: len(report.Results), Gaps: report.Gaps(), Summary: sentenceCase(report.Summary())}, nil
 }
 
-// mirrored tells whether a rule leads from the release to a mirror.
-func (p *mirrorProver) mirrored(pullSpec string) bool {
-	ref, err := name.ParseReference(pullSpec)
+// mirrored tells whether a rule of the cluster leads from the release to a mirror.
+func (p *mirrorProver) mirrored(source engine.InstallSource) bool {
+	ref, err := name.ParseReference(source.Release)
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(p.site.rules().Endpoints(ref), func(e mirror.Endpoint) bool { return !e.Source })
+	return slices.ContainsFunc(p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules().Endpoints(ref), func(e mirror.Endpoint) bool { return !e.Source })
 }
 
 // followClusters proves the mirror for each cluster that becomes ready, once for each release and set of rules.
@@ -328,7 +333,7 @@ func (p *mirrorProver) proveIfReady(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if p.noteProven(source) || !p.mirrored(source.Release) {
+	if p.noteProven(source) || !p.mirrored(source) {
 		return nil
 	}
 	proof, err := p.prove(ctx, source, whyReady, nil)
@@ -340,7 +345,7 @@ func (p *mirrorProver) proveIfReady(ctx context.Context, id string) error {
 
 // noteProven remembers of which release and by which rules a cluster was proven, and tells whether that was so before.
 func (p *mirrorProver) noteProven(source engine.InstallSource) bool {
-	state := sha256.Sum256([]byte(source.Release + "\n" + string(p.site.RegistriesConf())))
+	state := sha256.Sum256([]byte(source.Release + "\n" + string(p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules().RegistriesConf())))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.proven[source.ClusterID] == state

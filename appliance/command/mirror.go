@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"landfall/appliance/mirror"
 	"landfall/web/console"
@@ -29,8 +30,35 @@ func newMirror() *cobra.Command {
 	return cmd
 }
 
+// mirrorLevel is where mirror rules hold, as flags say it.
+type mirrorLevel struct{ mirror.Level }
+
+func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&l.Cluster, "cluster", "", "id of the cluster whose rules are meant; default: those of the appliance, for all")
+	flags.StringVar(&l.InfraEnv, "infra-env", "", "id of the infra-env whose rules are meant, which its discovery image has")
+}
+
+// query is the level as the API is told it, with other parameters.
+func (l *mirrorLevel) query(others ...string) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(others); i += 2 {
+		values.Set(others[i], others[i+1])
+	}
+	if l.Cluster != "" {
+		values.Set("cluster_id", l.Cluster)
+	}
+	if l.InfraEnv != "" {
+		values.Set("infra_env_id", l.InfraEnv)
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
+}
+
 func newMirrorImport() *cobra.Command {
 	appliance := &client{}
+	level := &mirrorLevel{}
 	var name string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -39,7 +67,8 @@ func newMirrorImport() *cobra.Command {
 		Long: "Give a running appliance mirror rules: a registries.conf (with its drop-ins, as a folder), files with mirror sets, a\n" +
 			"workspace or results folder of oc-mirror (version 1 or 2), an archive of any of these (tar, tar.gz, zip), a list of\n" +
 			"sources and mirrors, CA certificates. Catalogs and signatures beside the rules are kept for the clusters.\n" +
-			"What is imported again under the same name is replaced. Imports go over what the configuration says.",
+			"What is imported again under the same name is replaced. Imports go over what the configuration says, those for an\n" +
+			"infra-env over the appliance's, and those for a cluster over both.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if name == "" {
@@ -49,7 +78,7 @@ func newMirrorImport() *cobra.Command {
 				}
 				name = filepath.Base(path)
 			}
-			model, err := appliance.importMirror(cmd.Context(), name, arguments[0], cmd.ErrOrStderr())
+			model, err := appliance.importMirror(cmd.Context(), level, name, arguments[0], cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -61,13 +90,14 @@ func newMirrorImport() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
+	level.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&name, "name", "", "name of the import; default: that of the file or folder")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
 // importMirror reads what is of a mirror's here, so that a large workspace is not sent, and says what it left out.
-func (c *client) importMirror(ctx context.Context, name, path string, errOut io.Writer) (*console.MirrorModel, error) {
+func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, path string, errOut io.Writer) (*console.MirrorModel, error) {
 	got, err := mirror.CollectPath(path)
 	if err != nil {
 		return nil, err
@@ -90,11 +120,12 @@ func (c *client) importMirror(ctx context.Context, name, path string, errOut io.
 		return nil, err
 	}
 	model := new(console.MirrorModel)
-	return model, c.send(ctx, http.MethodPost, console.MirrorRoute+"?name="+url.QueryEscape(name), form.FormDataContentType(), &body, model)
+	return model, c.send(ctx, http.MethodPost, console.MirrorRoute+level.query("name", name), form.FormDataContentType(), &body, model)
 }
 
 func newMirrorShow() *cobra.Command {
 	appliance := &client{}
+	level := &mirrorLevel{}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -102,7 +133,7 @@ func newMirrorShow() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			model := new(console.MirrorModel)
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute, nil, model); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+level.query(), nil, model); err != nil {
 				return err
 			}
 			if asJSON {
@@ -112,6 +143,7 @@ func newMirrorShow() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
+	level.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -135,7 +167,7 @@ func writeMirrorModel(out io.Writer, model *console.MirrorModel) error {
 		return err
 	}
 	for _, imported := range model.Imports {
-		fmt.Fprintf(out, "import %s of %s: %d files\n", imported.Name, imported.Imported.Format(time.DateTime), len(imported.Files))
+		fmt.Fprintf(out, "import %s for the %s, of %s: %d files\n", imported.Name, imported.Level, imported.Imported.Format(time.DateTime), len(imported.Files))
 	}
 	for _, catalog := range model.Catalogs {
 		fmt.Fprintf(out, "catalog %s: %s\n", catalog.Name, catalog.Image)
@@ -171,6 +203,7 @@ func writeHoles(out io.Writer, holes []mirror.Hole) error {
 
 func newMirrorExplain() *cobra.Command {
 	appliance := &client{}
+	level := &mirrorLevel{}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE",
@@ -178,7 +211,7 @@ func newMirrorExplain() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			explained := new(mirror.Explanation)
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain?image="+url.QueryEscape(arguments[0]), nil, explained); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain"+level.query("image", arguments[0]), nil, explained); err != nil {
 				return err
 			}
 			if asJSON {
@@ -188,6 +221,7 @@ func newMirrorExplain() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
+	level.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -211,14 +245,16 @@ func writeExplanation(out io.Writer, explained *mirror.Explanation) error {
 
 func newMirrorRemove() *cobra.Command {
 	appliance := &client{}
+	level := &mirrorLevel{}
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Have a running appliance forget what was imported under a name",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return appliance.call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+url.PathEscape(arguments[0]), nil, nil)
+			return appliance.call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+url.PathEscape(arguments[0])+level.query(), nil, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())
+	level.addFlags(cmd.Flags())
 	return cmd
 }

@@ -49,14 +49,15 @@ func (e *Engine) CheckOperators(ctx context.Context, id string) ([]OperatorCheck
 	if err != nil {
 		return nil, err
 	}
-	if e.CatalogReader == nil {
+	reader := e.clusterAccess(&row.API).CatalogReader
+	if reader == nil {
 		return nil, &Error{Kind: Unavailable, Reason: "This appliance can't read catalogs of operators."}
 	}
 	secret, err := mirror.ParsePullSecret(row.PullSecret)
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 	}
-	check := &catalogCheck{engine: e, version: row.API.OpenshiftVersion, secret: secret, catalogs: make(map[string]readCatalog)}
+	check := &catalogCheck{reader: reader, version: row.API.OpenshiftVersion, secret: secret, catalogs: make(map[string]readCatalog)}
 	names := chosenOperators(&row.API, true)
 	for _, s := range e.supplies(row) {
 		check.read(ctx, s, names)
@@ -76,7 +77,7 @@ func (e *Engine) CheckOperators(ctx context.Context, id string) ([]OperatorCheck
 
 // catalogCheck is one run of [Engine.CheckOperators].
 type catalogCheck struct {
-	engine   *Engine
+	reader   CatalogReader
 	version  string
 	secret   authn.Keychain
 	catalogs map[string]readCatalog // by OpenShift's name of the catalog
@@ -96,7 +97,7 @@ func (c *catalogCheck) read(ctx context.Context, s Supply, operators []string) {
 			packages = append(packages, o.Packages(c.version)...)
 		}
 	}
-	catalog, err := c.engine.CatalogReader.Catalog(ctx, s.Image, c.secret, packages)
+	catalog, err := c.reader.Catalog(ctx, s.Image, c.secret, packages)
 	c.catalogs[s.Catalog] = readCatalog{s, catalog, err}
 }
 
@@ -162,7 +163,7 @@ func (c *catalogCheck) askForImages(ctx context.Context, list []OperatorCheck) {
 			places <- struct{}{}
 			group.Go(func() {
 				defer func() { <-places }()
-				if err := c.engine.CatalogReader.Holds(ctx, image.Image, c.secret); err != nil {
+				if err := c.reader.Holds(ctx, image.Image, c.secret); err != nil {
 					mu.Lock()
 					problems[image.Image] = sentence(err)
 					mu.Unlock()

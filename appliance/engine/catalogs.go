@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/engine/operator"
-	"landfall/appliance/mirror"
 )
 
 // Supply is where one of OpenShift's catalogs of operators comes from in a cluster.
@@ -58,18 +57,16 @@ func (e *Engine) supply(row *clusterRecord, catalog string) Supply {
 		s.Source, s.Image, s.From = source.Name, orText(source.Image, s.Image), "a CatalogSource of the cluster's manifests"
 		return s
 	}
-	var sites []operator.Source
-	if e.Catalogs != nil {
-		sites = slices.DeleteFunc(e.Catalogs(), func(source operator.Source) bool { return !source.Fits(row.API.OpenshiftVersion) })
-	}
+	access := e.clusterAccess(&row.API)
+	sites := slices.DeleteFunc(slices.Clone(access.Catalogs), func(source operator.Source) bool { return !source.Fits(row.API.OpenshiftVersion) })
 	if source, ok := operator.Pick(catalog, sites); ok {
 		s.Source, s.Image, s.From, s.document = source.Name, orText(source.Image, s.Image), "a CatalogSource that came with the site's mirror rules", source.Document
 		return s
 	}
-	switch rule, leads := e.mirrored(s.Image); {
+	switch rule, leads := mirrored(access.Mirror, s.Image); {
 	case leads:
 		s.From = rule
-	case len(e.Mirror.RegistriesConf()) > 0 || len(e.Mirror.ImageDigestSources()) > 0:
+	case len(access.Mirror.RegistriesConf()) > 0 || len(access.Mirror.ImageDigestSources()) > 0:
 		s.Missing = fmt.Sprintf("no mirror rule leads %s anywhere and no CatalogSource stands for the catalog %s; mirror it with oc-mirror and add its CatalogSource to the cluster's manifests or to mirror.idms_files.", s.Image, catalog)
 	default:
 		s.From = "the site has no mirror rules"
@@ -77,13 +74,13 @@ func (e *Engine) supply(row *clusterRecord, catalog string) Supply {
 	return s
 }
 
-// mirrored tells which rule leads an image to a mirror, by tag or by digest as its name is.
-func (e *Engine) mirrored(image string) (rule string, leads bool) {
+// mirrored tells which of the rules leads an image to a mirror, by tag or by digest as its name is.
+func mirrored(rules Mirror, image string) (rule string, leads bool) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
 		return "", false
 	}
-	for _, endpoint := range e.Mirror.Endpoints(ref) {
+	for _, endpoint := range rules.Endpoints(ref) {
 		if !endpoint.Source {
 			return endpoint.Rule, true
 		}
@@ -165,35 +162,6 @@ func operatorHub(supplies []Supply) ([]byte, error) {
 	return yaml.Marshal(hub)
 }
 
-// tagMirrorSet gives a cluster the mirror rules for images that are pulled by tag, as catalogs are; install-config has no place
-// for them. Nil when there are none.
-func tagMirrorSet(sources []mirror.ImageDigestSource) ([]byte, error) {
-	type entry struct {
-		Source  string   `yaml:"source"`
-		Mirrors []string `yaml:"mirrors"`
-	}
-	var set struct {
-		APIVersion string            `yaml:"apiVersion"`
-		Kind       string            `yaml:"kind"`
-		Metadata   map[string]string `yaml:"metadata"`
-		Spec       struct {
-			Mirrors []entry `yaml:"imageTagMirrors"`
-		} `yaml:"spec"`
-	}
-	set.APIVersion, set.Kind, set.Metadata = "config.openshift.io/v1", "ImageTagMirrorSet", map[string]string{"name": "landfall-operators"}
-	for _, s := range sources {
-		if len(s.Mirrors) == 0 || strings.HasPrefix(s.Source, "*.") {
-			continue // the object has no form for these
-		}
-		// No mirrorSourcePolicy: it could differ from that of an object for the same source that a person adds.
-		set.Spec.Mirrors = append(set.Spec.Mirrors, entry{Source: s.Source, Mirrors: s.Mirrors})
-	}
-	if len(set.Spec.Mirrors) == 0 {
-		return nil, nil
-	}
-	return yaml.Marshal(set)
-}
-
 // OperatorSupply is what the mirror must hold for one operator, and what of it is known to be there.
 type OperatorSupply struct {
 	Name       string   `json:"name"`
@@ -234,7 +202,8 @@ func (e *Engine) OperatorSuppliesFor(version string) []OperatorSupply {
 
 func (e *Engine) operatorSupplies(row *clusterRecord) []OperatorSupply {
 	api := &row.API
-	ruled := len(e.Mirror.ImageDigestSources()) > 0
+	rules := e.clusterAccess(api).Mirror
+	ruled := len(rules.ImageDigestSources()) > 0
 	list := []OperatorSupply{}
 	for i := range operator.All() {
 		o := &operator.All()[i]
@@ -248,7 +217,7 @@ func (e *Engine) operatorSupplies(row *clusterRecord) []OperatorSupply {
 		supply.Dependency = supply.Chosen && !slices.Contains(chosenOperators(api, false), o.Name)
 		for _, repository := range o.Images {
 			image := ImageSupply{Repository: repository}
-			rule, leads := e.mirrored(repository + "/image@sha256:" + strings.Repeat("0", 64))
+			rule, leads := mirrored(rules, repository+"/image@sha256:"+strings.Repeat("0", 64))
 			switch {
 			case leads:
 				image.Rule = rule

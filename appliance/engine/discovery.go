@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"slices"
 	"strings"
 
@@ -14,14 +16,15 @@ import (
 // discoveryConfig joins what an infra-env and the appliance's configuration say of the discovery config.
 func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (ignition.DiscoveryConfig, error) {
 	env := &row.API
+	rules := e.infraEnvAccess(env).Mirror
 	config := ignition.DiscoveryConfig{
 		InfraEnvID: env.ID.String(), ServiceURL: e.URL, AgentImage: agentImage, PullSecretToken: row.Token, PullSecret: row.PullSecret,
-		ServiceCA: e.ServiceCA, TrustBundle: joinBundles(string(e.Mirror.CABundle()), env.AdditionalTrustBundle),
+		ServiceCA: e.ServiceCA, TrustBundle: joinBundles(string(rules.CABundle()), env.AdditionalTrustBundle),
 		SSHKeys: lines(env.SSHAuthorizedKey), NTPSources: commaList(env.AdditionalNtpSources),
 		Overrides: env.IgnitionConfigOverride, OpenshiftVersion: env.OpenshiftVersion,
 	}
-	if !e.Mirror.Empty() {
-		config.RegistriesConf = e.Mirror.RegistriesConf()
+	if !rules.Empty() {
+		config.RegistriesConf = rules.RegistriesConf()
 	}
 	if env.Proxy != nil {
 		config.Proxy = ignition.Proxy{HTTP: swag.StringValue(env.Proxy.HTTPProxy), HTTPS: swag.StringValue(env.Proxy.HTTPSProxy), No: swag.StringValue(env.Proxy.NoProxy)}
@@ -48,17 +51,30 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 	return config, nil
 }
 
+// joinBundles writes the certificates of bundles (PEM) one after the other, each once and with nothing between or behind
+// them: openshift-install stumbles over comments behind the last one. What is no PEM stays as it is, for others to refuse.
 func joinBundles(bundles ...string) []byte {
-	var kept []string
+	var joined bytes.Buffer
+	seen := make(map[string]bool)
 	for _, bundle := range bundles {
-		if text := strings.TrimSpace(bundle); text != "" {
-			kept = append(kept, text)
+		for rest := []byte(bundle); ; {
+			block, left := pem.Decode(rest)
+			if block == nil {
+				if text := bytes.TrimSpace(rest); len(rest) == len(bundle) && len(text) > 0 {
+					joined.Write(append(text, '\n'))
+				}
+				break
+			}
+			if rest = left; !seen[string(block.Bytes)] {
+				seen[string(block.Bytes)] = true
+				joined.Write(pem.EncodeToMemory(block))
+			}
 		}
 	}
-	if len(kept) == 0 {
+	if joined.Len() == 0 {
 		return nil
 	}
-	return []byte(strings.Join(kept, "\n") + "\n")
+	return joined.Bytes()
 }
 
 func lines(text string) []string {

@@ -47,8 +47,11 @@ type Mirror interface {
 	Endpoints(name.Reference) []mirror.Endpoint
 	Hosts() []string // of the mirrors, without ports
 	Empty() bool
-	// Manifests are what install-config has no word for; with ImageTagMirrorSets where the version knows them.
-	Manifests(mirrorSets bool) ([]mirror.Manifest, error)
+	// InstallConfig are the rules for digests as install-config has them; Manifests are what that has no word for.
+	InstallConfig(mirror.Target) []mirror.ImageDigestSource
+	Manifests(mirror.Target) ([]mirror.Manifest, error)
+	// FollowPolicies takes over what a person's mirror sets say of whether sources are contacted.
+	FollowPolicies(documents ...[]byte) (*mirror.Rules, error)
 }
 
 // Images names the three programs that run on hosts and in the cluster. An empty name means: the one in the
@@ -68,10 +71,13 @@ type ReleaseImage struct {
 
 // Options is what an engine needs to run.
 type Options struct {
-	DB                  *store.DB
-	Releases            Releases
-	Mirror              Mirror
-	MirrorProver        MirrorProver // nil: nothing is proven before an installation
+	DB           *store.DB
+	Releases     Releases
+	Mirror       Mirror
+	MirrorProver MirrorProver // nil: nothing is proven before an installation
+	// AccessAt is how images are reached at a level, where an infra-env or a cluster may have mirror rules of its own; nil: as
+	// Releases, Mirror, Catalogs and CatalogReader say, everywhere.
+	AccessAt            func(mirror.Level) Access
 	Clock               clockwork.Clock
 	Logger              *slog.Logger
 	URL                 string // what hosts reach, without a trailing slash
@@ -113,7 +119,7 @@ type Engine struct {
 
 // New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier process left.
 func New(options Options) (*Engine, error) {
-	if options.DB == nil || options.Releases == nil || options.Mirror == nil {
+	if options.DB == nil || options.AccessAt == nil && (options.Releases == nil || options.Mirror == nil) {
 		return nil, errors.New("engine: a store, a source of releases and mirror rules are needed")
 	}
 	if options.Clock == nil {

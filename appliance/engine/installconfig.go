@@ -102,14 +102,14 @@ func (p *plan) installConfig() []byte {
 	if p.singleNode() && len(p.hosts) > 0 {
 		config.BootstrapInPlace = &bootstrapInPlace{p.hosts[0].InstallationDiskPath()}
 	}
-	bundle := joinBundles(append([]string{string(p.engine.Mirror.CABundle()), string(p.engine.ServiceCA)}, p.bundles...)...)
+	bundle := joinBundles(append([]string{string(p.mirror.CABundle()), string(p.engine.ServiceCA)}, p.bundles...)...)
 	if len(bundle) > 0 {
 		config.AdditionalTrustBundle, config.TrustBundlePolicy = string(bundle), "Always"
 	}
 	if inventory.AtLeast(api.OpenshiftVersion, 4, 14) {
-		config.ImageDigestSources = p.engine.Mirror.ImageDigestSources()
+		config.ImageDigestSources = p.mirror.InstallConfig(p.mirrorTarget())
 	} else {
-		config.ImageContentSources = p.engine.Mirror.ImageDigestSources()
+		config.ImageContentSources = p.mirror.InstallConfig(p.mirrorTarget())
 	}
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
@@ -171,7 +171,7 @@ func (p *plan) proxy() *proxyConfig {
 	if appliance, err := url.Parse(p.engine.URL); err == nil && appliance.Hostname() != "" {
 		around = append(around, appliance.Hostname())
 	}
-	around = append(around, p.engine.Mirror.Hosts()...)
+	around = append(around, p.mirror.Hosts()...)
 	config.NoProxy = strings.Join(commaList(strings.Join(around, ",")), ",")
 	return config
 }

@@ -317,7 +317,7 @@ func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterR
 	if err != nil {
 		return nil, conflict("Host %s can't be installed: %s", h.API.ID, clause(err))
 	}
-	payload, err := e.payload(ctx, image.URL, arch, orText(row.PullSecret, env.PullSecret))
+	payload, err := e.payload(ctx, e.infraEnvAccess(&env.API).Releases, image.URL, arch, orText(row.PullSecret, env.PullSecret))
 	if err != nil {
 		return nil, unavailable(err, "The release of cluster %s, which names what runs on its hosts, can't be read: %s", row.API.Name, clause(err))
 	}

@@ -9,27 +9,28 @@ import (
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/operator"
+	"landfall/appliance/mirror"
 )
 
 // mirrorManifests are the objects by which the finished cluster keeps to the site's mirror: what install-config has no word
 // for, and the mirror's catalogs of operators, with OpenShift's own switched off where nothing leads to them. Those in made
 // are there already.
 func (p *plan) mirrorManifests(made map[string][]byte) (map[string][]byte, error) {
-	version := p.row.API.OpenshiftVersion
-	wanted, err := p.engine.Mirror.Manifests(inventory.AtLeast(version, 4, 13))
+	version, access := p.row.API.OpenshiftVersion, p.engine.clusterAccess(&p.row.API)
+	wanted, err := p.mirror.Manifests(p.mirrorTarget())
 	if err != nil {
 		return nil, err
 	}
 	manifests := make(map[string][]byte)
 	for _, m := range wanted {
 		if !p.brings(m.Kind, m.Object) {
-			manifests[filepath.Join("openshift", m.Name)] = m.YAML
+			manifests[filepath.Join(m.Folder, m.Name)] = m.YAML
 		}
 	}
-	if p.engine.Catalogs == nil || len(p.engine.Mirror.RegistriesConf()) == 0 || !p.hasMarketplace() {
+	if len(p.mirror.RegistriesConf()) == 0 || !p.hasMarketplace() {
 		return manifests, nil
 	}
-	for _, source := range p.engine.Catalogs() {
+	for _, source := range access.Catalogs {
 		named := func(n catalogNote) bool { return n.Kind == kindCatalogSource && n.Name == source.Name }
 		name := "50_openshift-operators_catalogsource_" + source.Name + ".yaml"
 		if made[name] == nil && source.Fits(version) && !slices.ContainsFunc(p.row.Catalogs, named) {
@@ -37,12 +38,22 @@ func (p *plan) mirrorManifests(made map[string][]byte) (map[string][]byte, error
 		}
 	}
 	const hubName = "50_openshift-operators_operatorhub_cluster.yaml"
-	_, leads := p.engine.mirrored(operator.IndexImage(ownCatalogs[0], version))
+	_, leads := mirrored(p.mirror, operator.IndexImage(ownCatalogs[0], version))
 	if made[hubName] != nil || leads || slices.ContainsFunc(p.row.Catalogs, func(n catalogNote) bool { return n.Kind == kindOperatorHub }) {
 		return manifests, nil
 	}
 	manifests[filepath.Join("openshift", hubName)] = []byte("apiVersion: config.openshift.io/v1\nkind: OperatorHub\nmetadata:\n  name: cluster\nspec:\n  disableAllDefaultSources: true\n")
 	return manifests, nil
+}
+
+// mirrorTarget is what the cluster's version understands of mirror rules.
+func (p *plan) mirrorTarget() mirror.Target {
+	version := p.row.API.OpenshiftVersion
+	return mirror.Target{
+		MirrorSets: inventory.AtLeast(version, 4, 14), SourcePolicy: inventory.AtLeast(version, 4, 21),
+		// The operator of OLM v1 brings the kind, on a node; where the bootstrap is the node itself, there is none yet.
+		ClusterCatalogs: inventory.AtLeast(version, 4, 18) && !p.singleNode() && p.hasCapability("OperatorLifecycleManagerV1", 4, 18),
+	}
 }
 
 // brings tells whether the cluster's own manifests have an object.
@@ -57,8 +68,14 @@ func (p *plan) brings(kind, name string) bool {
 }
 
 // hasMarketplace tells whether the cluster gets what knows CatalogSource and OperatorHub. Objects of kinds that nobody
-// brings would keep the bootstrap waiting. (Capabilities: marketplace since 4.11, OperatorLifecycleManager since 4.15.)
+// brings would keep the bootstrap waiting.
 func (p *plan) hasMarketplace() bool {
+	return p.hasCapability("marketplace", 4, 11) && p.hasCapability("OperatorLifecycleManager", 4, 15)
+}
+
+// hasCapability tells whether the cluster gets a capability that there is since a version; before it, all clusters had what
+// it stands for, or none.
+func (p *plan) hasCapability(capability string, major, minor int) bool {
 	var overrides struct {
 		Capabilities struct {
 			Baseline   string   `json:"baselineCapabilitySet"`
@@ -71,20 +88,17 @@ func (p *plan) hasMarketplace() bool {
 	if err := json.Unmarshal([]byte(p.row.API.InstallConfigOverrides), &overrides); err != nil {
 		return true // refused elsewhere
 	}
-	has := func(capability string, major, minor int) bool {
-		if !inventory.AtLeast(p.row.API.OpenshiftVersion, major, minor) || slices.Contains(overrides.Capabilities.Additional, capability) {
-			return true
-		}
-		switch baseline := overrides.Capabilities.Baseline; baseline {
-		case "", "vCurrent":
-			return true
-		case "None":
-			return false
-		default:
-			var since [2]int
-			_, err := fmt.Sscanf(baseline, "v%d.%d", &since[0], &since[1])
-			return err == nil && (since[0] > major || since[0] == major && since[1] >= minor)
-		}
+	if !inventory.AtLeast(p.row.API.OpenshiftVersion, major, minor) || slices.Contains(overrides.Capabilities.Additional, capability) {
+		return true
 	}
-	return has("marketplace", 4, 11) && has("OperatorLifecycleManager", 4, 15)
+	switch baseline := overrides.Capabilities.Baseline; baseline {
+	case "", "vCurrent":
+		return true
+	case "None":
+		return false
+	default:
+		var since [2]int
+		_, err := fmt.Sscanf(baseline, "v%d.%d", &since[0], &since[1])
+		return err == nil && (since[0] > major || since[0] == major && since[1] >= minor)
+	}
 }

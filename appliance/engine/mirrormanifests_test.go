@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -29,6 +30,24 @@ metadata:
 binaryData: {sha256-11-1: c2ln}
 `
 
+const sealedOfTest = `apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: d}
+spec:
+  imageDigestMirrors:
+  - {source: quay.io/team, mirrors: [mirror.example.com/team], mirrorSourcePolicy: NeverContactSource}
+---
+apiVersion: olm.operatorframework.io/v1
+kind: ClusterCatalog
+metadata: {name: cc-redhat}
+spec: {source: {type: Image, image: {ref: "mirror.example.com/redhat/redhat-operator-index:v4.21"}}}
+---
+apiVersion: updateservice.operator.openshift.io/v1
+kind: UpdateService
+metadata: {name: update-service-oc-mirror}
+spec: {replicas: 2}
+`
+
 const catalogOfTest = `apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
 metadata: {name: cs-redhat-operator-index-v4-19, namespace: openshift-marketplace}
@@ -41,9 +60,13 @@ func TestTheFinishedClusterIsToldOfTheMirror(t *testing.T) {
 		signatures = "openshift/99_mirror_signatures_mirrored-release-signatures.yaml"
 		catalog    = "openshift/50_openshift-operators_catalogsource_cs-redhat-operator-index-v4-19.yaml"
 		hub        = "openshift/50_openshift-operators_operatorhub_cluster.yaml"
+
+		digests        = "manifests/image-digest-mirror-set.yaml"
+		clusterCatalog = "openshift/99_mirror_clustercatalog_cc-redhat.yaml"
 	)
 	for _, c := range []struct {
 		name, version, overrides string
+		nodes                    int64 // of the control plane; 0: three
 		sets                     string
 		made, own                map[string][]byte
 		notes                    []catalogNote
@@ -53,6 +76,15 @@ func TestTheFinishedClusterIsToldOfTheMirror(t *testing.T) {
 		{name: "without rules", version: "4.19.3"},
 		{name: "another version's catalog", version: "4.18.9", sets: mirrorSetsOfTest, want: []string{hub, tags, signatures}},
 		{name: "a version that does not know mirror sets of tags", version: "4.12.1", sets: mirrorSetsOfTest, want: []string{hub, signatures}},
+		{name: "a version in which they don't go together with what install-config makes", version: "4.13.1", sets: mirrorSetsOfTest, want: []string{hub, signatures}},
+		{name: "a source that is never contacted, of a version whose install-config can't say so", version: "4.20.1", sets: sealedOfTest, want: []string{digests, hub, clusterCatalog}},
+		{name: "the same of one that can", version: "4.21.0", sets: sealedOfTest, want: []string{hub, clusterCatalog}},
+		{name: "a person's own policy of the same source", version: "4.20.1", sets: sealedOfTest,
+			own:  map[string][]byte{"manifests/own.yaml": []byte("apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: own}\nspec:\n  imageTagMirrors:\n  - {source: quay.io/team, mirrors: [m.example.com/t]}\n")},
+			want: []string{hub, clusterCatalog}},
+		{name: "one node, which has no OLM v1 while it is the bootstrap", version: "4.21.0", nodes: 1, sets: sealedOfTest, want: []string{hub}},
+		{name: "a version before OLM v1", version: "4.17.0", sets: sealedOfTest, want: []string{digests, hub}},
+		{name: "without OLM v1", version: "4.21.0", sets: sealedOfTest, overrides: `{"capabilities":{"baselineCapabilitySet":"v4.17"}}`, want: []string{hub}},
 		{name: "without the marketplace", version: "4.19.3", sets: mirrorSetsOfTest, overrides: `{"capabilities":{"baselineCapabilitySet":"None"}}`, want: []string{tags, signatures}},
 		{name: "with a baseline before OLM was a capability", version: "4.19.3", sets: mirrorSetsOfTest, overrides: `{"capabilities":{"baselineCapabilitySet":"v4.14"}}`, want: []string{tags, signatures}},
 		{name: "with both capabilities named", version: "4.19.3", sets: mirrorSetsOfTest,
@@ -67,7 +99,10 @@ func TestTheFinishedClusterIsToldOfTheMirror(t *testing.T) {
 			rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml", Data: []byte(c.sets)}}})
 			require.NoError(t, err)
 			e := &Engine{Options: Options{Mirror: rules, Catalogs: func() []operator.Source { return operator.Sources([]byte(catalogOfTest)) }}}
-			p := &plan{engine: e, manifests: c.own, row: &clusterRecord{API: models.Cluster{OpenshiftVersion: c.version, InstallConfigOverrides: c.overrides}, Catalogs: c.notes}}
+			followed, err := rules.FollowPolicies(slices.Collect(maps.Values(c.own))...)
+			require.NoError(t, err)
+			cluster := models.Cluster{OpenshiftVersion: c.version, InstallConfigOverrides: c.overrides, ControlPlaneCount: cmp.Or(c.nodes, 3)}
+			p := &plan{engine: e, mirror: followed, manifests: c.own, row: &clusterRecord{API: cluster, Catalogs: c.notes}}
 			got, err := p.mirrorManifests(c.made)
 			require.NoError(t, err)
 			require.Equal(t, c.want, slices.Sorted(maps.Keys(got)))

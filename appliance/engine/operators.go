@@ -195,11 +195,6 @@ func (p *plan) operatorManifests() (*operator.Manifests, error) {
 			made.Install["50_openshift-operators_catalogsource_"+supply.Source+".yaml"] = supply.document
 		}
 	}
-	if tags, err := tagMirrorSet(p.engine.Mirror.ImageTagSources()); err != nil {
-		return nil, err
-	} else if tags != nil && len(cluster.Operators) > 0 && cluster.AtLeast("4.13") {
-		made.Install["50_openshift-operators_imagetagmirrorset.yaml"] = tags
-	}
 	hub, err := operatorHub(supplies)
 	if err != nil {
 		return nil, err

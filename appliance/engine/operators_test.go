@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/operator"
-	"landfall/appliance/mirror"
 )
 
 // finalizingWith leads a single-node cluster with operators to the end of its host's installation.
@@ -100,26 +99,6 @@ func TestTheMirrorsCatalogsComeWithTheInstallation(t *testing.T) {
 	made, err = plan.operatorManifests()
 	require.NoError(t, err)
 	require.NotContains(t, made.Install, "50_openshift-operators_operatorhub_cluster.yaml")
-}
-
-func TestRulesForTagsComeWithTheOperators(t *testing.T) {
-	text, err := tagMirrorSet([]mirror.ImageDigestSource{
-		{Source: "registry.redhat.io/redhat", Mirrors: []string{"mirror:8443/redhat"}, NeverContactSource: true}, {Source: "*.example.com", Mirrors: []string{"mirror"}}, {Source: "quay.io", NeverContactSource: true},
-	})
-	require.NoError(t, err)
-	require.Equal(t, `apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata:
-    name: landfall-operators
-spec:
-    imageTagMirrors:
-        - source: registry.redhat.io/redhat
-          mirrors:
-            - mirror:8443/redhat
-`, string(text))
-	text, err = tagMirrorSet(nil)
-	require.NoError(t, err)
-	require.Nil(t, text)
 }
 
 func TestACatalogThatOpenShiftBringsItselfStaysOn(t *testing.T) {

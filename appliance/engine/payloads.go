@@ -10,12 +10,12 @@ import (
 
 // payload resolves a release through the mirror. What is resolved is remembered, so that hosts can boot while the
 // registry is away.
-func (e *Engine) payload(ctx context.Context, pullSpec, arch, secret string) (*release.Payload, error) {
+func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch, secret string) (*release.Payload, error) {
 	credentials, err := mirror.ParsePullSecret(secret)
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 	}
-	payload, err := e.Releases.Payload(ctx, pullSpec, arch, credentials)
+	payload, err := releases.Payload(ctx, pullSpec, arch, credentials)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, e
 	if err != nil || known != "" {
 		return known, err
 	}
-	payload, err := e.payload(ctx, pullSpec, row.API.CPUArchitecture, row.PullSecret)
+	payload, err := e.payload(ctx, e.infraEnvAccess(&row.API).Releases, pullSpec, row.API.CPUArchitecture, row.PullSecret)
 	if err != nil {
 		return "", unavailable(err, "The discovery image needs to know the agent's image, which the release payload names: %s", clause(err))
 	}

@@ -148,7 +148,8 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	if err := note("Preparing the installation: reading release payload %s.", row.API.OcpReleaseImage); err != nil {
 		return err
 	}
-	payload, err := e.payload(ctx, row.API.OcpReleaseImage, row.API.CPUArchitecture, row.PullSecret)
+	releases := e.clusterAccess(&row.API).Releases
+	payload, err := e.payload(ctx, releases, row.API.OcpReleaseImage, row.API.CPUArchitecture, row.PullSecret)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 		return err
 	}
 	last := int64(-1)
-	installer, done, err := e.Releases.Installer(ctx, payload, secret, func(got, total int64) {
+	installer, done, err := releases.Installer(ctx, payload, secret, func(got, total int64) {
 		if total <= 0 || got*100/total/progressStep == last {
 			return
 		}
@@ -194,7 +195,7 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	if err != nil {
 		return err
 	}
-	generated, err := e.Releases.Generate(ctx, installer, request)
+	generated, err := releases.Generate(ctx, installer, request)
 	if err != nil {
 		return err
 	}
@@ -261,10 +262,11 @@ func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, gene
 // plan is all that the installer's run for a cluster depends on, read at once.
 type plan struct {
 	engine    *Engine
+	mirror    Mirror // the cluster's rules
 	row       *clusterRecord
 	hosts     []*inventory.Host
 	records   []*hostRecord // at the index of their hosts
-	bundles   []string      // of the cluster's infra-envs
+	bundles   []string      // of the cluster's infra-envs, and of their mirror rules
 	manifests map[string][]byte
 }
 
@@ -302,7 +304,7 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 			if err != nil {
 				return err
 			}
-			p.bundles = append(p.bundles, env.API.AdditionalTrustBundle)
+			p.bundles = append(p.bundles, env.API.AdditionalTrustBundle, string(e.infraEnvAccess(&env.API).Mirror.CABundle()))
 		}
 		return installerFiles.Keys(tx, id+"/"+manifestFolder, func(key string) error {
 			names = append(names, strings.TrimPrefix(key, id+"/"))
@@ -319,7 +321,8 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 		}
 		p.manifests[strings.TrimPrefix(name, manifestFolder)] = content
 	}
-	return p, nil
+	p.mirror, err = e.clusterAccess(&p.row.API).Mirror.FollowPolicies(slices.Collect(maps.Values(p.manifests))...)
+	return p, err
 }
 
 func (p *plan) singleNode() bool { return p.row.API.ControlPlaneCount == 1 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/ignition"
 	"landfall/store"
@@ -421,10 +422,33 @@ func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error)
 	return image.URL, err
 }
 
-// RefreshImages freezes the recipes of all infra-envs again that would be others now, after the mirror rules changed. What
-// can't be frozen is logged: the recipe stays as it was, or is frozen when it is read.
-func (e *Engine) RefreshImages(ctx context.Context) {
-	if err := e.refreezeAll(ctx); err != nil && ctx.Err() == nil {
+// RefreshImages freezes the recipes again that would be others now, after the mirror rules of a level changed. What can't be
+// frozen is logged: the recipe stays as it was, or is frozen when it is read.
+func (e *Engine) RefreshImages(ctx context.Context, level mirror.Level) {
+	err := e.refreezeLevel(ctx, level)
+	if err != nil && ctx.Err() == nil {
 		e.Logger.Warn("Not all images could be made anew for the changed mirror rules.", "error", err)
 	}
+}
+
+func (e *Engine) refreezeLevel(ctx context.Context, level mirror.Level) error {
+	if level == (mirror.Level{}) {
+		return e.refreezeAll(ctx)
+	}
+	var ids []string
+	if err := e.DB.View(func(tx *store.Tx) error {
+		return infraEnvRows.Each(tx, "", func(id string, row *infraEnvRecord) error {
+			if id == level.InfraEnv || level.Cluster != "" && row.API.ClusterID.String() == level.Cluster {
+				ids = append(ids, id)
+			}
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, e.refreeze(ctx, id))
+	}
+	return errors.Join(errs...)
 }

@@ -10,6 +10,8 @@ import (
 
 // Manifest is an object by which a finished cluster keeps to the mirror.
 type Manifest struct {
+	// Folder is where openshift-install looks for it: manifests or openshift.
+	Folder string
 	// Name is the file's.
 	Name string
 	// Kind and Object are the object's kind and name: somebody else's object of both goes over it.
@@ -17,40 +19,120 @@ type Manifest struct {
 	YAML         []byte
 }
 
+// Target is what a cluster's version of OpenShift understands of mirror rules.
+type Target struct {
+	// MirrorSets: ImageDigestMirrorSet and ImageTagMirrorSet, beside what openshift-install makes of install-config. Before
+	// 4.14 that is an ImageContentSourcePolicy, which does not go together with them.
+	MirrorSets bool
+	// SourcePolicy: install-config's imageDigestSources take sourcePolicy, and the bootstrap keeps to it (openshift-install
+	// 4.21; github.com/openshift/installer pull requests 10050 and 10073).
+	SourcePolicy bool
+	// ClusterCatalogs: the cluster has OLM v1 by the time that its manifests are applied.
+	ClusterCatalogs bool
+}
+
 // manifestPrefix is what the names of our manifests begin with; they are applied behind the installer's own.
 const manifestPrefix = "99_mirror_"
 
-// Manifests returns what install-config has no word for: the mirrors of tags (ImageTagMirrorSet, which OpenShift knows from 4.13 on), registries
-// without TLS and blocked ones (Image), and signatures of releases. Mirrors of digests are install-config's own.
+// The ImageDigestMirrorSet that openshift-install makes of install-config: its file, and the object's name
+// (github.com/openshift/installer, pkg/asset/manifests/imagedigestmirrorset.go).
+const (
+	installersDigestSetFile = "image-digest-mirror-set.yaml"
+	installersDigestSet     = "image-digest-mirror"
+)
+
+// InstallConfig returns the rules for pulls by digest as install-config has them. Sources that it has no form for (*.host, a
+// single image) are left out; see [Rules.Manifests].
+func (r *Rules) InstallConfig(target Target) []ImageDigestSource {
+	var sources []ImageDigestSource
+	for _, s := range r.ImageDigestSources() {
+		if len(s.Mirrors) == 0 || !isRepository(s.Source) {
+			continue
+		}
+		if s.NeverContactSource && target.SourcePolicy {
+			s.SourcePolicy = neverContact
+		}
+		sources = append(sources, s)
+	}
+	return sources
+}
+
+// isRepository tells sources that name registries, namespaces and repositories from wildcards and single images.
+func isRepository(source string) bool {
+	return !strings.HasPrefix(source, "*.") && !strings.Contains(source, "@") && bareRepository(source) == source
+}
+
+// Manifests returns what install-config has no word for:
+//   - the policy NeverContactSource, where the installer takes none: its ImageDigestMirrorSet again, with the policy. OpenShift
+//     takes no mirror set at all when two differ in the policy of one source, so it can't be an object beside it;
+//   - mirrors of digests for *.host (ImageDigestMirrorSet), and mirrors of tags (ImageTagMirrorSet), with the same policies;
+//   - registries without TLS, and blocked ones without mirrors (Image);
+//   - signatures of releases (ConfigMap), and catalogs of OLM v1 (ClusterCatalog).
 //
-// The policy NeverContactSource of a source that has mirrors is not among it: by install-config its digests have another
-// policy, and what nodes make of two is not documented. They try the source last.
-func (r *Rules) Manifests(mirrorSets bool) ([]Manifest, error) {
+// CatalogSources are not among them: which of them a cluster gets depends on its operators. UpdateServices are not, because
+// their kind comes with an operator: see [Rules.LaterObjects].
+func (r *Rules) Manifests(target Target) ([]Manifest, error) {
 	var manifests []Manifest
-	add := func(name, kind, object string, value any) error {
+	add := func(folder, file, kind, name string, value any) error {
 		text, err := yaml.Marshal(value)
 		if err != nil {
-			return fmt.Errorf("write the manifest %s: %w", name, err)
+			return fmt.Errorf("write the manifest %s: %w", file, err)
 		}
-		manifests = append(manifests, Manifest{Name: manifestPrefix + name, Kind: kind, Object: object, YAML: text})
+		manifests = append(manifests, Manifest{Folder: folder, Name: file, Kind: kind, Object: name, YAML: text})
 		return nil
 	}
-	if set := r.tagMirrorSet(); set != nil && mirrorSets {
-		if err := add("itms.yaml", "ImageTagMirrorSet", "landfall-tags", set); err != nil {
-			return nil, err
+	if target.MirrorSets {
+		if sources := r.InstallConfig(target); !target.SourcePolicy && slices.ContainsFunc(sources, func(s ImageDigestSource) bool { return s.NeverContactSource }) {
+			if err := add("manifests", installersDigestSetFile, kindDigestSet, installersDigestSet, mirrorSet(kindDigestSet, installersDigestSet, sources)); err != nil {
+				return nil, err
+			}
+		}
+		for _, set := range []struct {
+			file, kind, name string
+			sources          []ImageDigestSource
+		}{
+			{"idms.yaml", kindDigestSet, "landfall-digests", r.wildcards()},
+			{"itms.yaml", kindTagSet, "landfall-tags", r.tagSources()},
+		} {
+			if len(set.sources) == 0 {
+				continue
+			}
+			if err := add("openshift", manifestPrefix+set.file, set.kind, set.name, mirrorSet(set.kind, set.name, set.sources)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if image := r.imageConfig(); image != nil {
-		if err := add("image.yaml", "Image", "cluster", image); err != nil {
+		if err := add("openshift", manifestPrefix+"image.yaml", "Image", "cluster", image); err != nil {
 			return nil, err
 		}
 	}
 	for _, o := range r.Objects() {
-		if o.Kind == KindSignatures {
-			manifests = append(manifests, Manifest{Name: manifestPrefix + "signatures_" + o.Name + ".yaml", Kind: o.Kind, Object: o.Name, YAML: o.YAML})
+		switch {
+		case o.Kind == KindSignatures:
+			manifests = append(manifests, o.manifest("signatures"))
+		case o.Kind == KindClusterCatalog && target.ClusterCatalogs:
+			manifests = append(manifests, o.manifest("clustercatalog"))
 		}
 	}
 	return manifests, nil
+}
+
+func (o *Object) manifest(what string) Manifest {
+	return Manifest{Folder: "openshift", Name: manifestPrefix + what + "_" + o.Name + ".yaml", Kind: o.Kind, Object: o.Name, YAML: o.YAML}
+}
+
+// LaterObjects are what a cluster can only be given when it runs, because the kind comes with an operator or with a part
+// that starts late: UpdateServices, and ClusterCatalogs unless the target has them. A manifest of a kind that nobody knows
+// would keep the bootstrap waiting for ever.
+func (r *Rules) LaterObjects(target Target) []Object {
+	var later []Object
+	for _, o := range r.Objects() {
+		if o.Kind == KindUpdateService || o.Kind == KindClusterCatalog && !target.ClusterCatalogs {
+			later = append(later, o)
+		}
+	}
+	return later
 }
 
 // object is a Kubernetes object to be written.
@@ -61,23 +143,40 @@ type object struct {
 	Spec       any               `yaml:"spec"`
 }
 
-type tagMirrors struct {
+type setMirrors struct {
 	Source  string   `yaml:"source"`
 	Mirrors []string `yaml:"mirrors"`
+	Policy  string   `yaml:"mirrorSourcePolicy,omitempty"`
 }
 
-func (r *Rules) tagMirrorSet() *object {
-	var entries []tagMirrors
-	for _, s := range r.ImageTagSources() {
-		if len(s.Mirrors) > 0 && !strings.Contains(s.Source, "@") && bareRepository(s.Source) == s.Source {
-			entries = append(entries, tagMirrors{s.Source, s.Mirrors})
+// mirrorSet is an ImageDigestMirrorSet or an ImageTagMirrorSet.
+func mirrorSet(kind, name string, sources []ImageDigestSource) *object {
+	entries := make([]setMirrors, len(sources))
+	for i, s := range sources {
+		entries[i] = setMirrors{Source: s.Source, Mirrors: s.Mirrors}
+		if s.NeverContactSource {
+			entries[i].Policy = neverContact
 		}
 	}
-	if entries == nil {
-		return nil
+	list := "imageDigestMirrors"
+	if kind == kindTagSet {
+		list = "imageTagMirrors"
 	}
-	return &object{"config.openshift.io/v1", "ImageTagMirrorSet", map[string]string{"name": "landfall-tags"},
-		map[string][]tagMirrors{"imageTagMirrors": entries}}
+	return &object{"config.openshift.io/v1", kind, map[string]string{"name": name}, map[string][]setMirrors{list: entries}}
+}
+
+// wildcards are the mirrors of digests for *.host.
+func (r *Rules) wildcards() []ImageDigestSource {
+	return slices.DeleteFunc(r.ImageDigestSources(), func(s ImageDigestSource) bool {
+		return len(s.Mirrors) == 0 || !strings.HasPrefix(s.Source, "*.")
+	})
+}
+
+// tagSources are the mirrors of tags that an ImageTagMirrorSet has a form for.
+func (r *Rules) tagSources() []ImageDigestSource {
+	return slices.DeleteFunc(r.ImageTagSources(), func(s ImageDigestSource) bool {
+		return len(s.Mirrors) == 0 || !isRepository(s.Source) && !strings.HasPrefix(s.Source, "*.")
+	})
 }
 
 // registrySources is the part of an Image (config.openshift.io/v1) about registries.

@@ -21,7 +21,7 @@ blocked = true
 			{"itms.yaml", []byte(workspaceV2()["working-dir/cluster-resources/itms-oc-mirror.yaml"])}},
 	})
 	require.NoError(t, err)
-	manifests, err := rules.Manifests(true)
+	manifests, err := rules.Manifests(Target{MirrorSets: true})
 	require.NoError(t, err)
 	texts := map[string]string{}
 	for _, m := range manifests {
@@ -60,7 +60,7 @@ spec:
 	require.Equal(t, []ImageDigestSource{{Source: "quay.io/team", Mirrors: []string{"mirror.example.com:5000/team"}}, {Source: "registry.redhat.io/ubi9", Mirrors: []string{"mirror.example.com:5000/ubi9"}}}, again.ImageTagSources())
 	require.Equal(t, rules.Signatures(), again.Signatures())
 
-	none, err := rulesOf(t, "", digestSet("r", releaseRepository, "", "m.example.com/ocp")).Manifests(true)
+	none, err := rulesOf(t, "", digestSet("r", releaseRepository, "", "m.example.com/ocp")).Manifests(Target{MirrorSets: true})
 	require.NoError(t, err)
 	require.Empty(t, none, "install-config says all of it")
 }

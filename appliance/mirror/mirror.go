@@ -136,12 +136,15 @@ func Parse(s Sources) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables := combine(conf.tables, sets.tables())
-	text, err := writeRegistriesConf(conf.settings, tables)
+	return newRules(combine(conf.tables, sets.tables()), conf.settings, ca, sets.objects)
+}
+
+func newRules(tables []table, settings confFile, ca []byte, objects []Object) (*Rules, error) {
+	text, err := writeRegistriesConf(settings, tables)
 	if err != nil {
 		return nil, err
 	}
-	return &Rules{tables: tables, conf: text, ca: ca, objects: sets.objects}, nil
+	return &Rules{tables: tables, settings: settings, conf: text, ca: ca, objects: objects}, nil
 }
 
 func appendFile(docs *[]Document, path string) error {

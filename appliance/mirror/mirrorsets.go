@@ -15,12 +15,12 @@ import (
 type ImageDigestSource struct {
 	Source  string   `json:"source"`
 	Mirrors []string `json:"mirrors,omitempty"`
-	// NeverContactSource is written as sourcePolicy by installers that know it.
-	NeverContactSource bool `json:"-"`
+	// SourcePolicy is NeverContactSource or "", and only set for installers that know it (see [Rules.InstallConfig]).
+	SourcePolicy       string `json:"sourcePolicy,omitempty"`
+	NeverContactSource bool   `json:"-"`
 }
 
-// ImageDigestSources returns the rules for pulls by digest as install-config has them. Insecure mirrors can't be told
-// apart there.
+// ImageDigestSources returns the rules for pulls by digest, by source. Insecure mirrors can't be told apart there.
 func (r *Rules) ImageDigestSources() []ImageDigestSource { return r.sources(true) }
 
 // ImageTagSources returns the rules for pulls by tag, in the same shape. install-config has no place for them: they go
@@ -43,6 +43,9 @@ func (r *Rules) sources(digest bool) []ImageDigestSource {
 			// The source is really elsewhere, so its own name is never contacted.
 			s.Mirrors, s.NeverContactSource = append(s.Mirrors, t.location), true
 		}
+		if s.NeverContactSource { // the source as its own mirror would be contacted, and OpenShift refuses that
+			s.Mirrors = slices.DeleteFunc(s.Mirrors, func(m string) bool { return m == s.Source })
+		}
 		if len(s.Mirrors) > 0 || s.NeverContactSource {
 			sources = append(sources, s)
 		}
@@ -50,14 +53,19 @@ func (r *Rules) sources(digest bool) []ImageDigestSource {
 	return sources
 }
 
+const (
+	kindDigestSet = "ImageDigestMirrorSet"
+	kindTagSet    = "ImageTagMirrorSet"
+)
+
 // setKinds are the objects with mirror rules: the group and version they must have, the list in their spec, and the
 // references their mirrors serve.
 var setKinds = []struct {
 	kind, apiVersion, list string
 	use                    use
 }{
-	{"ImageDigestMirrorSet", "config.openshift.io/v1", "imageDigestMirrors", useDigestOnly},
-	{"ImageTagMirrorSet", "config.openshift.io/v1", "imageTagMirrors", useTagOnly},
+	{kindDigestSet, "config.openshift.io/v1", "imageDigestMirrors", useDigestOnly},
+	{kindTagSet, "config.openshift.io/v1", "imageTagMirrors", useTagOnly},
 	{"ImageContentSourcePolicy", "operator.openshift.io/v1alpha1", "repositoryDigestMirrors", useDigestOnly},
 }
 

@@ -63,15 +63,20 @@ func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) e
 			kept.data = *data
 		}
 	}
-	i := slices.IndexFunc(s.objects, func(old Object) bool {
-		return old.Kind == kept.Kind && old.Namespace == kept.Namespace && old.Name == kept.Name
+	s.objects = putObject(s.objects, kept)
+	return nil
+}
+
+// putObject adds an object, or has it replace the one of its kind and name, which an earlier run of oc-mirror wrote.
+func putObject(objects []Object, added Object) []Object {
+	i := slices.IndexFunc(objects, func(old Object) bool {
+		return old.Kind == added.Kind && old.Namespace == added.Namespace && old.Name == added.Name
 	})
 	if i < 0 {
-		s.objects = append(s.objects, kept)
-	} else {
-		s.objects[i] = kept // the newer run's
+		return append(objects, added)
 	}
-	return nil
+	objects[i] = added
+	return objects
 }
 
 // Objects returns what was found beside the rules; it must not be changed.

@@ -12,9 +12,10 @@ import (
 // Rules lead from the name of an image to the places it may be pulled from. The zero value and nil have no rules: every
 // image is pulled from where its name says. Rules don't change once made and may be used by many goroutines.
 type Rules struct {
-	tables []table
-	conf   []byte // the tables as registries.conf
-	ca     []byte // PEM
+	tables   []table
+	settings confFile // what a registries.conf said beside the tables
+	conf     []byte   // the tables as registries.conf
+	ca       []byte   // PEM
 	// objects are what was found beside the rules and belongs into clusters, each once.
 	objects []Object
 }

@@ -35,7 +35,15 @@ type Options struct {
 
 // A Library holds the releases this appliance has read: their contents in memory, their openshift-install on disk.
 type Library struct {
-	mirror  *mirror.Client
+	*shelf
+	mirror *mirror.Client // leads to every image
+}
+
+// Through returns the same library, which reads what it has not yet by other mirror rules.
+func (l *Library) Through(client *mirror.Client) *Library { return &Library{l.shelf, client} }
+
+// shelf is what all ways into a library share.
+type shelf struct {
 	dir     string
 	limit   int64
 	timeout time.Duration
@@ -63,11 +71,11 @@ func New(o Options) (*Library, error) {
 	if o.Clock == nil {
 		o.Clock = clockwork.NewRealClock()
 	}
-	l := &Library{
-		mirror: o.Mirror, dir: o.CacheDir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
+	l := &Library{mirror: o.Mirror, shelf: &shelf{
+		dir: o.CacheDir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
 		payloads: map[payloadKey]*Payload{}, inUse: map[string]int{}, flights: map[string]*flight{},
 		extracting: make(chan struct{}, 1),
-	}
+	}}
 	if err := os.RemoveAll(l.workDir()); err != nil {
 		return nil, fmt.Errorf("clear the release cache: %w", err)
 	}

@@ -24,28 +24,29 @@ const MirrorUploadBytes = 1 << 30
 
 // Mirror is what the console asks about the site's mirror; its errors are fit for problem.From.
 type Mirror interface {
-	// Model shows the rules as they are.
-	Model() (*MirrorModel, error)
+	// Model shows the rules of a level as they are.
+	Model(level mirror.Level) (*MirrorModel, error)
 	// Read makes an import of one file: an archive or a document.
 	Read(name string, content io.Reader) (*mirror.Import, error)
 	// ReadFiles makes an import of the files of a folder.
 	ReadFiles(name string, files []mirror.Document) (*mirror.Import, error)
-	// Import adds an import, or replaces the one of that name.
-	Import(ctx context.Context, name string, added *mirror.Import) (*MirrorModel, error)
-	// Remove forgets an import.
-	Remove(ctx context.Context, name string) error
-	// Explain says where an image is pulled from.
-	Explain(image string) (*mirror.Explanation, error)
+	// Import adds an import to a level, or replaces the one of that name.
+	Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) (*MirrorModel, error)
+	// Remove forgets an import of a level.
+	Remove(ctx context.Context, level mirror.Level, name string) error
+	// Explain says where an image is pulled from at a level.
+	Explain(level mirror.Level, image string) (*mirror.Explanation, error)
 }
 
-// MirrorModel is all that is known of the site's mirror rules.
+// MirrorModel is all that is known of the mirror rules of a level, with those of the levels below.
 type MirrorModel struct {
+	mirror.Level
 	Rules       []mirror.Rule          `json:"rules"`
 	Holes       []mirror.Hole          `json:"holes"`
 	Catalogs    []mirror.CatalogSource `json:"catalogs"`
 	Signatures  []string               `json:"signatures"`  // digests of releases
 	Authorities []mirror.Authority     `json:"authorities"` // of the CA bundle
-	Imports     []MirrorImport         `json:"imports"`     // the oldest first; a later one goes over an earlier one
+	Imports     []MirrorImport         `json:"imports"`     // of all levels, the oldest first; a later one goes over an earlier one
 	Configured  []string               `json:"configured"`  // files that the configuration names
 	Problem     string                 `json:"problem,omitempty"`
 }
@@ -66,6 +67,7 @@ func filled[T any](list []T) []T {
 
 // MirrorImport is one import.
 type MirrorImport struct {
+	mirror.Level
 	Name     string           `json:"name"`
 	Imported time.Time        `json:"imported"`
 	Files    []MirrorFile     `json:"files"`
@@ -89,8 +91,13 @@ func (m mirrorRules) register(router *echo.Echo) {
 	router.GET(MirrorRoute+"/explain", m.explain)
 }
 
+// level is what a request is about: the appliance, or the cluster or infra-env that its query names.
+func level(c echo.Context) mirror.Level {
+	return mirror.Level{Cluster: c.QueryParam("cluster_id"), InfraEnv: c.QueryParam("infra_env_id")}
+}
+
 func (m mirrorRules) show(c echo.Context) error {
-	model, err := m.mirror.Model()
+	model, err := m.mirror.Model(level(c))
 	if err != nil {
 		return err
 	}
@@ -108,7 +115,7 @@ func (m mirrorRules) add(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	model, err := m.mirror.Import(c.Request().Context(), name, got)
+	model, err := m.mirror.Import(c.Request().Context(), level(c), name, got)
 	if err != nil {
 		return err
 	}
@@ -152,14 +159,14 @@ func formProblem(err error) error {
 }
 
 func (m mirrorRules) remove(c echo.Context) error {
-	if err := m.mirror.Remove(c.Request().Context(), c.Param("name")); err != nil {
+	if err := m.mirror.Remove(c.Request().Context(), level(c), c.Param("name")); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
 func (m mirrorRules) explain(c echo.Context) error {
-	explained, err := m.mirror.Explain(c.QueryParam("image"))
+	explained, err := m.mirror.Explain(level(c), c.QueryParam("image"))
 	if err != nil {
 		return err
 	}
