@@ -19,13 +19,6 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// Shares of the three phases in a cluster's total progress, in percent (the Assisted Installer's).
-const (
-	preparingShare  = 10
-	installingShare = 70
-	finalizingShare = 20
-)
-
 // Names of a cluster's files.
 const (
 	fileKubeconfig          = "kubeconfig"
@@ -166,7 +159,7 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 		}
 	case clusterFinalizing:
 		row.API.Progress.InstallingStagePercentage = 100
-		row.API.Progress.TotalPercentage = preparingShare + installingShare
+		noteOperators(&row.API)
 	case clusterInstalled:
 		row.API.InstallCompletedAt = c.dateTime()
 		row.API.Progress = &models.ClusterProgressInfo{
@@ -337,41 +330,6 @@ func stageText(stage models.HostStage, info string) string {
 	return string(stage) + " (" + info + ")."
 }
 
-func percentage(stages []models.HostStage, stage models.HostStage) int64 {
-	at := slices.Index(stages, stage)
-	if stage == models.HostStageDone {
-		return 100
-	}
-	if at < 0 || len(stages) == 0 {
-		return 0
-	}
-	return int64((at + 1) * 100 / len(stages))
-}
-
-// clusterProgress sums up the hosts' progress in the cluster's.
-func (c *change) clusterProgress(id string) error {
-	row, err := c.cluster(id)
-	if err != nil {
-		return err
-	}
-	hosts, err := c.hostsOf(id)
-	if err != nil || len(hosts) == 0 {
-		return err
-	}
-	sum := int64(0)
-	for _, h := range hosts {
-		sum += h.API.Progress.InstallationPercentage
-	}
-	share := sum / int64(len(hosts))
-	if row.API.Progress.InstallingStagePercentage == share {
-		return nil
-	}
-	row.API.Progress.InstallingStagePercentage = share
-	row.API.Progress.TotalPercentage = preparingShare + share*installingShare/100 + row.API.Progress.FinalizingStagePercentage*finalizingShare/100
-	c.saveCluster(row)
-	return nil
-}
-
 // finalizingStages are the stages of the end of an installation, in order.
 func finalizingStages() []models.FinalizingStage {
 	return []models.FinalizingStage{
@@ -391,18 +349,13 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	if err != nil {
 		return err
 	}
-	at := slices.Index(finalizingStages(), stage)
-	if at < 0 {
+	if !slices.Contains(finalizingStages(), stage) {
 		return invalid("There is no finalizing stage %q.", stage)
 	}
 	if row.API.Progress.FinalizingStage == stage || *row.API.Status == clusterInstalled {
 		return nil
 	}
 	row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
-	row.API.Progress.FinalizingStagePercentage = int64((at + 1) * 100 / len(finalizingStages()))
-	if *row.API.Status == clusterFinalizing {
-		row.API.Progress.TotalPercentage = preparingShare + installingShare + row.API.Progress.FinalizingStagePercentage*finalizingShare/100
-	}
 	c.saveCluster(row)
 	return c.clusterEventOf(row, props{"finalizing_stage": stage}, eventFinalizingStage, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name, stage)
 }
@@ -454,6 +407,7 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			}
 			changed := operator.Status != report.Status
 			operator.Status, operator.StatusInfo, operator.Version, operator.StatusUpdatedAt = report.Status, report.StatusInfo, report.Version, c.dateTime()
+			noteOperators(&row.API)
 			c.saveCluster(row)
 			c.settleCluster(id)
 			if !changed {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"archive/tar"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -90,18 +89,9 @@ func archiveName(cluster *models.Cluster, name string) string {
 		if h.Bootstrap {
 			role = string(models.HostRoleBootstrap)
 		}
-		return cluster.Name + "_" + role + "_" + plain.ReplaceAllString(strings.ToLower(hostName(h)), "-")
+		return cluster.Name + "_" + role + "_" + plain.ReplaceAllString(strings.ToLower(h.RequestedHostname), "-")
 	}
 	return cluster.Name + "_" + cluster.ID.String() + "_" + of
-}
-
-// hostName is what people call a host: the name they gave it, the name it has, or its id.
-func hostName(h *models.Host) string {
-	var inventory struct{ Hostname string }
-	if h.RequestedHostname == "" && json.Unmarshal([]byte(h.Inventory), &inventory) != nil {
-		return h.ID.String() // it has not said yet what it is
-	}
-	return cmp.Or(h.RequestedHostname, inventory.Hostname, h.ID.String())
 }
 
 func archiveJSON(archive *tar.Writer, name string, modified time.Time, value any) error {

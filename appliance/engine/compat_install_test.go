@@ -1,0 +1,353 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// sixNodes registers a cluster of three control-plane hosts and a number of workers and lets it be ready.
+func (b *bench) sixNodes(workers int) (cluster string, masters, others []*testHost) {
+	b.Helper()
+	cluster, masters = b.threeNodes(true)
+	for _, h := range masters {
+		h.become("master")
+	}
+	for number := 4; number < 4+workers; number++ {
+		h := b.newHost(masters[0].env, number)
+		h.loadBalancer = false
+		require.NoError(b, h.register())
+		h.become("worker")
+		others = append(others, h)
+	}
+	all := append(append([]*testHost{}, masters...), others...)
+	b.reportAll(all)
+	b.requireCluster(cluster, clusterReady)
+	return cluster, masters, others
+}
+
+func (h *testHost) become(role string) {
+	h.b.Helper()
+	_, err := h.b.UpdateHost(h.b.Context(), h.env, h.id, &models.HostUpdateParams{HostRole: &role})
+	require.NoError(h.b, err)
+}
+
+// begin lets a cluster and its hosts come to the beginning of the installation.
+func (b *bench) begin(cluster string, hosts ...*testHost) {
+	b.Helper()
+	b.press(cluster)
+	b.prepareAll()
+	for _, h := range hosts {
+		h.report()
+	}
+	b.requireCluster(cluster, clusterInstalling)
+	for _, h := range hosts {
+		h.require(installing)
+	}
+}
+
+func TestAClusterIsInstalledWhenItsLastHostHasComeToAnEnd(t *testing.T) {
+	for _, end := range []models.HostStage{models.HostStageDone, models.HostStageFailed} {
+		t.Run(string(end), func(t *testing.T) {
+			b := newBench(t, nil)
+			cluster, masters, workers := b.sixNodes(3)
+			all := append(masters, workers...)
+			b.begin(cluster, all...)
+			late := workers[2]
+			for _, h := range all[:5] {
+				h.reach(models.HostStageDone)
+			}
+			require.NoError(t, late.progress(models.HostStageRebooting, ""))
+			b.requireCluster(cluster, clusterFinalizing)
+			require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+			_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
+			require.NoError(t, err)
+			before := b.requireCluster(cluster, clusterFinalizing).Progress.TotalPercentage
+
+			require.NoError(t, late.register(), "it boots the discovery image again")
+			late.require(pendingUserAction)
+			require.LessOrEqual(t, before, b.requireCluster(cluster, clusterUserAction).Progress.TotalPercentage)
+			require.NoError(t, late.progress(models.HostStageConfiguring, ""))
+			late.require(inProgress)
+			b.requireCluster(cluster, clusterFinalizing)
+			require.NoError(t, late.progress(end, "the last word"))
+			b.requireCluster(cluster, clusterInstalled)
+		})
+	}
+}
+
+func TestOneWorkerOfTwoIsTooFew(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, masters, workers := b.sixNodes(2)
+	b.begin(cluster, append(masters, workers...)...)
+	require.NoError(t, workers[0].progress(models.HostStageFailed, "because some error"))
+	require.Contains(t, *b.requireCluster(cluster, clusterFailed).StatusInfo, "because some error")
+}
+
+func TestTheProgressOfAnInstallation(t *testing.T) {
+	b := newBench(t, nil)
+	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		ControlPlaneCount: swag.Int64(1), OlmOperators: []*models.OperatorCreateParams{{Name: "lvm"}, {Name: "metallb"}},
+	})
+	require.NoError(t, err)
+	cluster := created.ID.String()
+	shows := func(status string, preparing, installing, finalizing, total int64) {
+		t.Helper()
+		p := b.requireCluster(cluster, status).Progress
+		require.Equal(t, []int64{preparing, installing, finalizing, total},
+			[]int64{p.PreparingForInstallationStagePercentage, p.InstallingStagePercentage, p.FinalizingStagePercentage, p.TotalPercentage})
+	}
+	h := b.host(b.infraEnvOf(created.ID), 1)
+	shows(clusterReady, 0, 0, 0, 0)
+	b.begin(cluster, h)
+	shows(clusterInstalling, 100, 0, 0, 10)
+	h.reach(models.HostStageWritingImageToDisk)
+	half := b.requireCluster(cluster, clusterInstalling).Progress.InstallingStagePercentage
+	require.Greater(t, half, int64(0))
+	require.LessOrEqual(t, half, int64(50))
+	h.reach(models.HostStageDone)
+	shows(clusterFinalizing, 100, 100, 0, 80)
+
+	report := func(name string, status models.OperatorStatus) {
+		require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status}))
+	}
+	report("console", models.OperatorStatusAvailable)
+	shows(clusterFinalizing, 100, 100, 25, 83)
+	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOlmOperatorsCsv))
+	shows(clusterFinalizing, 100, 100, 25, 83)
+	report("cvo", models.OperatorStatusFailed)
+	shows(clusterFinalizing, 100, 100, 25, 83)
+	report("cvo", models.OperatorStatusAvailable)
+	report("lvm", models.OperatorStatusAvailable)
+	shows(clusterFinalizing, 100, 100, 75, 91)
+	report("metallb", models.OperatorStatusFailed) // one that was chosen and fails is not waited for
+	shows(clusterFinalizing, 100, 100, 100, 95)
+	report("console", models.OperatorStatusProgressing)
+	shows(clusterFinalizing, 100, 100, 100, 95)
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	_, err = b.CompleteInstallation(t.Context(), cluster, true, "")
+	require.NoError(t, err)
+	shows(clusterInstalled, 100, 100, 100, 100)
+}
+
+// TestAnInstallationIsCancelledAndResetWhereverItStands takes installations of three nodes, one after the other, to
+// each of their states.
+func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	each := func(stage models.HostStage, info string, of ...*testHost) {
+		for _, h := range of {
+			require.NoError(t, h.progress(stage, info))
+		}
+	}
+	begins := func() {}
+	differ := func() {
+		each(models.HostStageInstalling, "", hosts[0])
+		each(models.HostStageDone, "", hosts[1])
+		hosts[0].require(inProgress)
+		hosts[1].require(installed)
+	}
+	waits := func() {
+		each(models.HostStageRebooting, "", hosts[0])
+		require.NoError(t, hosts[0].register(), "from the wrong device")
+		hosts[0].require(pendingUserAction)
+		b.requireCluster(cluster, clusterUserAction)
+	}
+	finishes := func() {
+		each(models.HostStageDone, "", hosts...)
+		b.requireCluster(cluster, clusterFinalizing)
+	}
+	fails := func() {
+		each(models.HostStageFailed, "because some error", hosts[0])
+		b.requireCluster(cluster, clusterFailed)
+	}
+	for _, stand := range []struct {
+		lead   func()
+		cancel bool
+	}{{begins, true}, {differ, true}, {waits, true}, {finishes, true}, {fails, true}, {begins, false}, {differ, false}, {finishes, false}} {
+		b.begin(cluster, hosts...)
+		stand.lead()
+		if stand.cancel {
+			_, err := b.CancelInstallation(t.Context(), cluster)
+			require.NoError(t, err)
+			b.requireCluster(cluster, clusterCancelled)
+			for _, h := range hosts {
+				h.require(cancelled)
+			}
+		}
+		_, err := b.ResetCluster(t.Context(), cluster)
+		require.NoError(t, err)
+		reset := b.requireCluster(cluster, clusterInsufficient)
+		require.Empty(t, reset.OpenshiftClusterID)
+		require.Equal(t, &models.ClusterProgressInfo{}, reset.Progress)
+		for _, h := range hosts {
+			require.Equal(t, &models.HostProgressInfo{}, h.require(resetPending).Progress)
+			require.Empty(t, h.stepTypes())
+			require.NoError(t, h.register())
+			h.require(discovering)
+		}
+		b.reportAll(hosts)
+		for _, h := range hosts {
+			require.False(t, h.require(known).Bootstrap)
+		}
+		b.requireCluster(cluster, clusterReady)
+	}
+}
+
+func TestWhatIsNotBeingInstalledIsNeitherCancelledNorReset(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.threeNodes(true)
+	_, err := b.CancelInstallation(t.Context(), cluster)
+	b.requireRefused(err, Conflict, "cancel is not possible")
+	_, err = b.ResetCluster(t.Context(), cluster)
+	b.requireRefused(err, Conflict, "reset is not possible")
+	b.requireCluster(cluster, clusterReady)
+}
+
+func TestAnotherHostIsTheBootstrapHostWhenThatOneIsGone(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	b.begin(cluster, hosts...)
+	var gone *testHost
+	for _, h := range hosts {
+		if h.require(installing).Bootstrap {
+			gone = h
+		}
+	}
+	_, err := b.ResetCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	for _, h := range hosts {
+		require.NoError(t, h.register())
+	}
+	b.reportAll(hosts)
+	require.NoError(t, b.DeregisterHost(t.Context(), gone.env, gone.id))
+	b.requireCluster(cluster, clusterInsufficient)
+	other := b.newHost(gone.env, 7)
+	other.loadBalancer = false
+	require.NoError(t, other.register())
+	left := []*testHost{other}
+	for _, h := range hosts {
+		if h != gone {
+			left = append(left, h)
+		}
+	}
+	b.reportAll(left)
+	b.requireCluster(cluster, clusterReady)
+	b.begin(cluster, left...)
+	bootstraps := 0
+	for _, h := range left {
+		if h.require(installing).Bootstrap {
+			bootstraps++
+		}
+	}
+	require.Equal(t, 1, bootstraps)
+}
+
+func TestLogsOfAnEarlierInstallationAreForgottenByTheNext(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	requested := models.LogsStateRequested
+	note := func(state models.LogsState) {
+		for _, h := range hosts {
+			require.NoError(t, b.LogsProgress(t.Context(), "", h.env, h.id, state))
+		}
+		require.NoError(t, b.LogsProgress(t.Context(), cluster, "", "", state))
+	}
+	note(requested)
+	require.Equal(t, requested, b.requireCluster(cluster, clusterReady).LogsInfo)
+	require.False(t, time.Time(hosts[0].require(known).LogsStartedAt).IsZero())
+	b.begin(cluster, hosts...)
+	shown := b.requireCluster(cluster, clusterInstalling)
+	require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo, time.Time(shown.ControllerLogsStartedAt).IsZero(), time.Time(shown.ControllerLogsCollectedAt).IsZero()})
+	for _, h := range hosts {
+		shown := h.require(installing)
+		require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo, time.Time(shown.LogsStartedAt).IsZero(), time.Time(shown.LogsCollectedAt).IsZero()})
+	}
+	note(requested)
+	for _, h := range hosts {
+		require.NoError(t, b.LogsProgress(t.Context(), "", h.env, h.id, models.LogsStateCompleted))
+		h.reach(models.HostStageDone)
+		require.Equal(t, models.LogsStateCompleted, h.require(installed).LogsInfo)
+	}
+	require.Equal(t, requested, b.requireCluster(cluster, clusterFinalizing).LogsInfo)
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
+	require.NoError(t, err)
+	require.NoError(t, b.LogsProgress(t.Context(), cluster, "", "", models.LogsStateCompleted))
+	require.Equal(t, models.LogsStateCompleted, b.requireCluster(cluster, clusterInstalled).LogsInfo)
+}
+
+func TestADiskThatFailsConcernsItsHostAloneAndTheCluster(t *testing.T) {
+	for name, failing := range map[string][]int{"the first": {0}, "the last": {2}, "all": {0, 1, 2}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			cluster, hosts := b.threeNodes(true)
+			for _, i := range failing {
+				hosts[i].diskFails = true
+			}
+			b.press(cluster)
+			b.prepareAll()
+			asked := make([]*models.Steps, len(hosts))
+			for i, h := range hosts {
+				asked[i] = h.poll()
+			}
+			for i, h := range hosts { // they measure at the same time
+				for _, step := range asked[i].Instructions {
+					if answer := h.answer(step); answer != nil {
+						require.NoError(t, h.reply(answer))
+					}
+				}
+			}
+			b.requireCluster(cluster, clusterInsufficient)
+			for _, h := range hosts {
+				if h.diskFails {
+					h.require(insufficient)
+				} else {
+					h.require(known)
+				}
+			}
+		})
+	}
+}
+
+func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	for _, h := range hosts {
+		h.become("worker")
+	}
+	shown := b.requireCluster(cluster, clusterInsufficient)
+	require.Equal(t, models.Subnet("192.168.10.0/24"), shown.MachineNetworks[0].Cidr)
+	require.Len(t, shown.HostNetworks, 1)
+	require.Equal(t, "192.168.10.0/24", shown.HostNetworks[0].Cidr)
+	for number := 4; number <= 6; number++ {
+		h := b.newHost(hosts[0].env, number)
+		h.loadBalancer = false
+		require.NoError(t, h.register())
+		hosts = append(hosts, h)
+	}
+	b.reportAll(hosts)
+	var ids []strfmt.UUID
+	for _, h := range hosts {
+		ids = append(ids, strfmt.UUID(h.id))
+	}
+	for round, roles := range []struct {
+		last  string
+		state string
+	}{{"worker", clusterInsufficient}, {"master", clusterReady}, {"worker", clusterInsufficient}, {"master", clusterReady}} {
+		hosts[3].become("master")
+		hosts[4].become("master")
+		hosts[5].become(roles.last)
+		require.ElementsMatch(t, ids, b.requireCluster(cluster, roles.state).HostNetworks[0].HostIds, round)
+	}
+	hosts[0].memory = 12 << 30
+	b.reportAll(hosts)
+	hosts[0].require(known)
+	hosts[0].become("master")
+	require.Contains(t, *hosts[0].require(insufficient).StatusInfo, "memory")
+}
