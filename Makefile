@@ -78,7 +78,7 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine/operator -count 1 -run '^TestTheOperatorsPageIsUpToDate$$' -update
 
 bench: assets/ui/index.html
-	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./web/image ./appliance
+	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags registry -run '^$$' -bench . ./appliance/mirror/registrytest
 

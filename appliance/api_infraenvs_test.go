@@ -269,15 +269,15 @@ func cpioFile(t *testing.T, archive io.Reader, name string) string {
 
 func TestAMinimalImageIsRefusedWhereItWouldHaveNoNetwork(t *testing.T) {
 	d := openDoor(t)
-	bridge := staticNetwork("192.0.2.2")
-	bridge[0].NetworkYaml += "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n"
-	env, err := d.registerInfraEnv(func(p *models.InfraEnvCreateParams) { p.StaticNetworkConfig = bridge })
+	switched := staticNetwork("192.0.2.2")
+	switched[0].NetworkYaml += "- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}\n"
+	env, err := d.registerInfraEnv(func(p *models.InfraEnvCreateParams) { p.StaticNetworkConfig = switched })
 	require.NoError(t, err)
 	requireDiscoveryISO(t, env.DownloadURL)
 
 	var answer models.Error
 	ask(t, http.MethodGet, strings.Replace(env.DownloadURL, "full.iso", "minimal.iso", 1), nil).read(t, http.StatusConflict, &answer)
-	require.Contains(t, *answer.Reason, "host 0: interfaces[1].bridge can't be said in NetworkManager's keyfiles")
+	require.Contains(t, *answer.Reason, `host 0: interfaces[1].type (line 6) is "ovs-bridge", which can't be said in NetworkManager's keyfiles`)
 	_, err = d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
 	refused(t, err, http.StatusBadRequest)
 }

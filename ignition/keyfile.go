@@ -10,21 +10,25 @@ import (
 )
 
 // keyfileSpace is the name space of the UUIDs of connections: equal descriptions get equal ones.
-const keyfileSpace = "f1c2ab2e-5d0c-5a0e-9a39-6a8a5c4d2f10"
+var keyfileSpace = uuid.MustParse("f1c2ab2e-5d0c-5a0e-9a39-6a8a5c4d2f10")
+
+// untilAnswered is how long NetworkManager waits for DHCP and routers, in seconds: for ever, as nmstate has it. A switch that
+// learns slowly must not leave a machine without an address.
+const untilAnswered = "2147483647"
 
 // keyfiles writes a host's description as connections of NetworkManager, one file an interface. Cards are recognised by
-// their MAC addresses, so the files are inert on other machines where [hostState.byMAC] holds. It fails if the description
-// has what keyfiles can't say. Format: https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
-func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, error) {
-	if s.beyond != "" {
-		return nil, fmt.Errorf("%s can't be said in NetworkManager's keyfiles", s.beyond)
-	}
+// their MAC addresses, so the files are inert on other machines where [hostState.byMAC] holds. The fault is what the
+// description has that keyfiles can't say. Format: https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
+func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *NetworkFault) {
 	names := s.resolverLinks()
-	if s.beyond != "" {
-		return nil, fmt.Errorf("%s can't be said in NetworkManager's keyfiles, for no interface has addresses of its kind", s.beyond)
+	if s.beyond != nil {
+		return nil, s.beyond
 	}
-	w := &keyfileWriter{state: s, host: string(macTable(cards)), cards: cards, resolvers: names}
-	var files []File
+	w := &keyfileWriter{state: s, host: string(macTable(cards)), cards: cards, resolvers: names, links: make(map[string]*link, len(s.interfaces))}
+	for _, l := range s.interfaces {
+		w.links[l.name] = l
+	}
+	files := make([]File, 0, len(s.interfaces))
 	for _, l := range s.interfaces {
 		files = append(files, File{Path: prefix + l.name + ".nmconnection", Mode: 0o600, Data: w.connection(prefix, l)})
 	}
@@ -34,18 +38,23 @@ func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, e
 // resolverLinks says which interface gets the name servers of which family.
 func (s *hostState) resolverLinks() map[bool]*link {
 	chosen := make(map[bool]*link)
+	without := func(field string, what any) {
+		if s.beyond == nil {
+			s.beyond = s.fault(s.dns.path+field, 0, fmt.Sprintf("is %s, for which no interface has addresses of its kind, so it %s", what, beyondKeyfiles))
+		}
+	}
 	for _, v6 := range []bool{false, true} {
 		servers := ofFamily(s.dns.servers, v6)
 		l := s.resolverLink(v6)
 		switch {
 		case l == nil && len(servers) > 0:
-			s.beyond = s.dns.path + ".server " + servers[0].String()
+			without(fmt.Sprintf(".server[%d]", slices.Index(s.dns.servers, servers[0])), servers[0])
 		case l != nil && (len(servers) > 0 || len(s.dns.servers) == 0):
 			chosen[v6] = l
 		}
 	}
 	if chosen[true] == nil && chosen[false] == nil && len(s.dns.search)+len(s.dns.options) > 0 {
-		s.beyond = s.dns.path + ".search"
+		without(".search", "given")
 	}
 	return chosen
 }
@@ -54,19 +63,20 @@ type keyfileWriter struct {
 	state     *hostState
 	host      string // tells hosts apart
 	cards     []NetworkInterface
+	links     map[string]*link
 	resolvers map[bool]*link
 	text      strings.Builder
 }
 
 func (w *keyfileWriter) uuid(l *link) string {
-	return uuid.NewSHA1(uuid.MustParse(keyfileSpace), []byte(w.host+"\x00"+l.name)).String()
+	return uuid.NewSHA1(keyfileSpace, []byte(w.host+"\x00"+l.name)).String()
 }
 
 func (w *keyfileWriter) section(name string) {
 	if w.text.Len() > 0 {
 		w.text.WriteByte('\n')
 	}
-	fmt.Fprintf(&w.text, "[%s]\n", name)
+	w.text.WriteString("[" + name + "]\n")
 }
 
 // set writes a key unless its value is "".
@@ -78,18 +88,19 @@ func (w *keyfileWriter) set(key, value string) {
 	if strings.HasPrefix(value, " ") {
 		value = `\s` + value[1:]
 	}
-	fmt.Fprintf(&w.text, "%s=%s\n", key, value)
+	w.text.WriteString(key + "=" + value + "\n")
+}
+
+func (w *keyfileWriter) all(settings []setting) {
+	for _, s := range settings {
+		w.set(s.key, s.value)
+	}
 }
 
 func (w *keyfileWriter) list(key string, values []string) {
-	if len(values) == 0 {
-		return
+	if len(values) > 0 {
+		w.text.WriteString(key + "=" + strings.Join(values, ";") + ";\n")
 	}
-	fmt.Fprintf(&w.text, "%s=", key)
-	for _, value := range values {
-		w.text.WriteString(strings.NewReplacer(`\`, `\\`, ";", `\;`).Replace(value) + ";")
-	}
-	w.text.WriteByte('\n')
 }
 
 func positive(n int64) string {
@@ -106,33 +117,41 @@ func given(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// connectionTypes are NetworkManager's names where they differ from nmstate's.
+var connectionTypes = map[string]string{"linux-bridge": "bridge"}
+
 func (w *keyfileWriter) connection(prefix string, l *link) []byte {
 	w.text.Reset()
 	w.section("connection")
 	w.set("id", orElse(l.profile, prefix+l.name))
 	w.set("uuid", w.uuid(l))
-	w.set("type", l.kind)
+	w.set("type", orElse(connectionTypes[l.kind], l.kind))
 	if l.kind != "ethernet" || l.mac == "" {
 		w.set("interface-name", l.name)
 	}
 	w.set("autoconnect", "true")
-	w.set("autoconnect-priority", "1")
+	w.set("autoconnect-priority", "1") // before what the live system makes up for each card
 	if l.lldp != "" {
 		w.set("lldp", map[string]string{"true": "1", "false": "0"}[l.lldp])
 	}
 	if l.controller != nil {
-		w.set("master", w.uuid(l.controller)) // the older spelling of controller, which all releases read
-		w.set("slave-type", "bond")
+		// The older spellings of controller and port-type, which all releases read.
+		w.set("master", w.uuid(l.controller))
+		w.set("slave-type", orElse(connectionTypes[l.controller.kind], l.controller.kind))
 	}
-	if l.kind == "bond" {
+	if l.controls() {
 		w.set("autoconnect-slaves", "1")
 	}
 	w.ethernet(l)
 	w.bond(l)
+	w.bridge(l)
 	w.vlan(l)
 	if l.controller == nil {
 		w.family(l, false)
 		w.family(l, true)
+	} else if len(l.port) > 0 {
+		w.section(orElse(connectionTypes[l.controller.kind], l.controller.kind) + "-port")
+		w.all(l.port)
 	}
 	return []byte(w.text.String())
 }
@@ -146,8 +165,8 @@ func orElse(value, otherwise string) string {
 
 func (w *keyfileWriter) ethernet(l *link) {
 	mac := l.mac
-	if l.kind == "vlan" && w.base(l) == nil {
-		mac = w.card(l.base)
+	if l.kind == "vlan" && w.links[l.vlan.base] == nil {
+		mac = w.card(l.vlan.base)
 	}
 	if l.kind != "ethernet" && mac+l.clonedMAC == "" && l.mtu == 0 {
 		return
@@ -166,22 +185,21 @@ func (w *keyfileWriter) bond(l *link) {
 		return
 	}
 	w.section("bond")
-	w.set("mode", l.mode)
-	options := slices.Clone(l.options)
-	slices.SortFunc(options, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-	for _, option := range options {
-		w.set(option[0], option[1])
-	}
+	w.set("mode", l.bond.mode)
+	options := slices.Clone(l.bond.options)
+	slices.SortFunc(options, func(a, b setting) int { return strings.Compare(a.key, b.key) })
+	w.all(options)
 }
 
-// base is the interface of this description that a VLAN lies on, or nil when that is a card which it says no more of.
-func (w *keyfileWriter) base(l *link) *link {
-	for _, base := range w.state.interfaces {
-		if base.name == l.base {
-			return base
-		}
+func (w *keyfileWriter) bridge(l *link) {
+	if l.kind != "linux-bridge" {
+		return
 	}
-	return nil
+	w.section("bridge")
+	w.all(l.bridge.options)
+	if l.bridge.filtering {
+		w.set("vlan-filtering", "true")
+	}
 }
 
 func (w *keyfileWriter) card(name string) string {
@@ -200,41 +218,30 @@ func (w *keyfileWriter) vlan(l *link) {
 		return
 	}
 	w.section("vlan")
-	w.set("flags", "1") // reorder headers, as is the default
-	w.set("id", strconv.FormatInt(l.id, 10))
-	if base := w.base(l); base != nil {
+	w.set("flags", strconv.FormatInt(l.vlan.flags, 10))
+	w.set("id", strconv.FormatInt(l.vlan.id, 10))
+	if base := w.links[l.vlan.base]; base != nil {
 		w.set("parent", w.uuid(base))
-	} else if w.card(l.base) == "" {
-		w.set("parent", l.base)
+	} else if w.card(l.vlan.base) == "" {
+		w.set("parent", l.vlan.base)
 	}
 }
 
 func (w *keyfileWriter) family(l *link, v6 bool) {
 	f := l.family(v6)
 	w.section(strings.ToLower(familyName(v6)))
-	w.set("method", f.method(v6))
-	if !f.on() {
+	method := f.method(v6)
+	w.set("method", method)
+	if method == "disabled" {
 		return
 	}
 	for i, address := range f.addresses {
 		w.set("address"+strconv.Itoa(i+1), address.String())
 	}
-	number := 0
-	for _, r := range w.state.routes {
-		if r.via == l.name && r.destination.Addr().Is6() == v6 {
-			number++
-			w.route(number, r, v6)
-		}
+	w.routes(l, v6)
+	if method == "auto" || method == "dhcp" {
+		w.learnt(f, v6)
 	}
-	w.set("route-table", positive(f.table))
-	w.set("route-metric", given(f.metric))
-	w.set("ignore-auto-dns", opposite(f.autoDNS))
-	w.set("ignore-auto-routes", opposite(f.autoRoutes))
-	w.set("never-default", opposite(f.autoGateway))
-	w.set("dhcp-client-id", clientID(f.clientID))
-	w.set("dhcp-duid", f.duid)
-	w.set("dhcp-send-hostname", f.sendHostname)
-	w.set("dhcp-hostname", f.hostname)
 	if v6 {
 		w.set("addr-gen-mode", orElse(f.genMode, "eui64"))
 	}
@@ -242,41 +249,74 @@ func (w *keyfileWriter) family(l *link, v6 bool) {
 		w.set("may-fail", "false")
 	}
 	if w.resolvers[v6] == l {
-		var servers []string
-		for _, server := range ofFamily(w.state.dns.servers, v6) {
-			servers = append(servers, server.String())
+		w.resolver(v6)
+	}
+}
+
+// learnt writes what becomes of that which DHCP and routers say. Machines are known to DHCP by their MAC addresses, as
+// reservations are made, and by the same id in the live system as after the installation.
+func (w *keyfileWriter) learnt(f *family, v6 bool) {
+	w.set("route-table", positive(f.table))
+	w.set("route-metric", given(f.metric))
+	w.set("ignore-auto-dns", opposite(f.autoDNS))
+	w.set("ignore-auto-routes", opposite(f.autoRoutes))
+	w.set("never-default", opposite(f.autoGateway))
+	w.set("dhcp-timeout", untilAnswered)
+	w.set("dhcp-send-hostname", f.sendHostname)
+	if v6 {
+		w.set("ra-timeout", untilAnswered)
+		w.set("dhcp-duid", orElse(f.duid, "ll"))
+		w.set("dhcp-iaid", "mac")
+		w.set("token", f.token)
+	} else {
+		w.set("dhcp-client-id", orElse(f.clientID, "mac"))
+	}
+	switch {
+	case f.sendHostname == "false":
+	case !v6 && strings.Contains(f.hostname, "."):
+		w.set("dhcp-fqdn", f.hostname)
+	default:
+		w.set("dhcp-hostname", f.hostname)
+	}
+}
+
+func (w *keyfileWriter) routes(l *link, v6 bool) {
+	number := 0
+	for _, r := range w.state.routes {
+		if r.via == l.name && r.destination.Addr().Is6() == v6 {
+			number++
+			key := "route" + strconv.Itoa(number)
+			text, options := r.settings()
+			w.set(key, text)
+			w.set(key+"_options", options)
 		}
-		w.list("dns", servers)
-		w.list("dns-search", w.state.dns.search)
-		w.list("dns-options", w.state.dns.options)
-		if len(servers) > 0 {
-			w.set("dns-priority", "40") // before what DHCP offers on other interfaces
+	}
+	number = 0
+	for _, r := range w.state.rules {
+		if r.v6 == v6 && w.state.ruleLink(r) == l {
+			number++
+			w.set("routing-rule"+strconv.Itoa(number), r.setting())
 		}
 	}
 }
 
-func (w *keyfileWriter) route(number int, r route, v6 bool) {
-	gateway := "0.0.0.0"
-	if v6 {
-		gateway = "::"
+// resolver writes the name servers of a family. Those of the family that is named first are asked first.
+func (w *keyfileWriter) resolver(v6 bool) {
+	dns := w.state.dns
+	var servers []string
+	for _, server := range ofFamily(dns.servers, v6) {
+		servers = append(servers, server.String())
 	}
-	if r.gateway.IsValid() {
-		gateway = r.gateway.String()
+	w.list("dns", servers)
+	w.list("dns-search", dns.search)
+	w.list("dns-options", dns.options)
+	switch { // before what DHCP offers on other interfaces
+	case len(servers) == 0:
+	case dns.servers[0].Is6() == v6:
+		w.set("dns-priority", "40")
+	default:
+		w.set("dns-priority", "50")
 	}
-	text := r.destination.Masked().String() + "," + gateway
-	if r.metric >= 0 {
-		text += "," + strconv.FormatInt(r.metric, 10)
-	}
-	key := "route" + strconv.Itoa(number)
-	w.set(key, text)
-	var options []string
-	if r.source.IsValid() {
-		options = append(options, "src="+r.source.String())
-	}
-	if r.table > 0 && r.table != mainTable {
-		options = append(options, "table="+strconv.FormatInt(r.table, 10))
-	}
-	w.set(key+"_options", strings.Join(options, ","))
 }
 
 func (f *family) method(v6 bool) string {
@@ -293,17 +333,6 @@ func (f *family) method(v6 bool) string {
 		return "link-local"
 	}
 	return "disabled"
-}
-
-// clientID turns nmstate's names for kinds of DHCP client ids into NetworkManager's.
-func clientID(id string) string {
-	switch id {
-	case "ll":
-		return "mac"
-	case "iaid+duid":
-		return "duid"
-	}
-	return id
 }
 
 func opposite(truth string) string {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/coreos/ignition/v2/config/v3_1/types"
 	"go.yaml.in/yaml/v3"
@@ -62,7 +65,7 @@ const (
 // networkPlan is the settings of all machines of an infra-env in the way that is simplest for all of them.
 type networkPlan struct {
 	way    way
-	beyond string // why it is not keyfiles
+	beyond *NetworkFault // why it is not keyfiles
 	hosts  []plannedHost
 }
 
@@ -70,64 +73,95 @@ type plannedHost struct {
 	HostNetwork
 	cards []NetworkInterface
 	state *hostState
+	files []File // keyfiles without a prefix; none if beyond is not nil
 }
 
 // planNetwork checks the descriptions and chooses the way. Live systems from 4.18 on have the nmstate service that applies
 // policies; older ones get no further than keyfiles.
 func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, error) {
 	plan := &networkPlan{way: byMAC}
-	owner := map[string]int{}
-	for i, host := range hosts {
-		cards, err := host.cards()
-		if err != nil {
-			return nil, fmt.Errorf("host %d: %w", i, err)
+	owners := newOwners()
+	planned := make([]hostPlan, len(hosts))
+	eachHost(len(hosts), func(i int) { planned[i].plannedHost, planned[i].beyond, planned[i].fault = planHost(hosts[i]) })
+	for i := range planned {
+		planned, beyond, fault := planned[i].plannedHost, planned[i].beyond, planned[i].fault
+		if fault == nil {
+			fault = owners.take(i, planned)
 		}
-		for _, c := range cards {
-			if first, taken := owner[c.MAC]; taken {
-				return nil, fmt.Errorf("host %d: the MAC address %s belongs to host %d already", i, c.MAC, first)
-			}
-			owner[c.MAC] = i
+		if fault == nil && beyond != nil && older(openshiftVersion, 4, 18) {
+			fault = beyond
+			fault.Problem += ", which are all that OpenShift " + openshiftVersion + " has; leave it out, or use 4.18 or newer"
 		}
-		state, err := parseState(host.YAML, cards)
-		if err != nil {
-			return nil, fmt.Errorf("host %d: %w", i, err)
+		if fault != nil {
+			fault.Host = i
+			return nil, fault
 		}
-		_, err = state.keyfiles("", cards)
 		switch {
-		case err != nil && older(openshiftVersion, 4, 18):
-			return nil, fmt.Errorf("host %d: %w, which are all that OpenShift %s has; leave it out, or use 4.18 or newer", i, err, openshiftVersion)
-		case err != nil && plan.way != byNmstate:
-			plan.way, plan.beyond = byNmstate, fmt.Sprintf("host %d: %v", i, err)
-		case err == nil && plan.way == byMAC && !state.byMAC():
+		case beyond != nil && plan.way != byNmstate:
+			beyond.Host = i
+			plan.way, plan.beyond = byNmstate, beyond
+		case beyond == nil && plan.way == byMAC && !planned.state.byMAC():
 			plan.way = byScript
 		}
-		plan.hosts = append(plan.hosts, plannedHost{host, cards, state})
+		plan.hosts = append(plan.hosts, *planned)
 	}
 	return plan, nil
 }
 
+// hostPlan is what planHost returns.
+type hostPlan struct {
+	*plannedHost
+	beyond, fault *NetworkFault
+}
+
+// eachHost does the same for each host, on all cores, and returns when all is done.
+func eachHost(n int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// planHost reads one description: the fault is what makes it of no use, beyond what keeps it from being keyfiles.
+func planHost(host HostNetwork) (planned *plannedHost, beyond, fault *NetworkFault) {
+	planned = &plannedHost{HostNetwork: host}
+	if planned.cards, fault = host.cards(); fault != nil {
+		return planned, nil, fault
+	}
+	if planned.state, fault = parseState(host.YAML, planned.cards); fault != nil {
+		return planned, nil, fault
+	}
+	planned.files, beyond = planned.state.keyfiles("", planned.cards)
+	return planned, beyond, nil
+}
+
 // hostFiles are the directories that the script chooses from.
 func (p *networkPlan) hostFiles(policies bool) ([]File, error) {
-	var files []File
-	for i, host := range p.hosts {
-		dir := fmt.Sprintf("%s/host%d/", staticNetworkDir, i)
-		files = append(files, File{Path: dir + "mac_interface.ini", Mode: 0o600, Data: macTable(host.cards)})
-		if policies {
-			policy, err := nmPolicy(host.YAML, host.cards)
-			if err != nil {
-				return nil, fmt.Errorf("host %d: %w", i, err)
-			}
-			files = append(files, File{Path: fmt.Sprintf("%symlFile%d.yml", dir, i), Mode: 0o600, Data: policy})
-			continue
-		}
-		connections, err := host.state.keyfiles("", host.cards)
+	perHost := make([][]File, len(p.hosts))
+	failed := make([]error, len(p.hosts))
+	eachHost(len(p.hosts), func(i int) { perHost[i], failed[i] = p.hosts[i].directory(i, policies) })
+	return slices.Concat(perHost...), errors.Join(failed...)
+}
+
+func (h *plannedHost) directory(i int, policies bool) ([]File, error) {
+	dir := fmt.Sprintf("%s/host%d/", staticNetworkDir, i)
+	files := []File{{Path: dir + "mac_interface.ini", Mode: 0o600, Data: macTable(h.cards)}}
+	if policies {
+		policy, err := nmPolicy(h.state.document, h.cards)
 		if err != nil {
 			return nil, fmt.Errorf("host %d: %w", i, err)
 		}
-		for _, f := range connections {
-			f.Path = dir + f.Path
-			files = append(files, f)
-		}
+		return append(files, File{Path: fmt.Sprintf("%symlFile%d.yml", dir, i), Mode: 0o600, Data: policy}), nil
+	}
+	for _, f := range h.files {
+		f.Path = dir + f.Path
+		files = append(files, f)
 	}
 	return files, nil
 }
@@ -136,9 +170,9 @@ func (p *networkPlan) hostFiles(policies bool) ([]File, error) {
 func (p *networkPlan) connections(dir string) ([]File, error) {
 	var files []File
 	for i, host := range p.hosts {
-		connections, err := host.state.keyfiles(fmt.Sprintf("host%d-", i), host.cards)
-		if err != nil {
-			return nil, fmt.Errorf("host %d: %w", i, err)
+		connections, fault := host.state.keyfiles(fmt.Sprintf("host%d-", i), host.cards)
+		if fault != nil {
+			return nil, fault
 		}
 		for _, f := range connections {
 			f.Path = dir + f.Path
@@ -176,11 +210,11 @@ func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion s
 // InitrdNetworkError says that a machine's static network can't be set up in the initial RAM file system, where minimal
 // images need it to fetch the rest of the system: there is no nmstate there.
 type InitrdNetworkError struct {
-	Problem string // which field of which host can't be said in keyfiles
+	Fault *NetworkFault // which field of which host can't be said in keyfiles
 }
 
 func (e *InitrdNetworkError) Error() string {
-	return "static network: " + e.Problem + ", which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out"
+	return "static network: " + e.Fault.Error() + ", which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out"
 }
 
 // InitrdFiles returns the files that minimal images and network boot add to the initial RAM file system: the static
@@ -206,7 +240,7 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 	var network []File
 	switch plan.way {
 	case byNmstate:
-		return files, &InitrdNetworkError{plan.beyond}
+		return files, &InitrdNetworkError{Fault: plan.beyond}
 	case byMAC:
 		network, err = plan.connections(firstbootNetwork)
 	case byScript:
@@ -239,26 +273,29 @@ func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) 
 }
 
 // cards returns the interfaces with their MAC addresses in upper case, checked.
-func (h HostNetwork) cards() ([]NetworkInterface, error) {
+func (h HostNetwork) cards() ([]NetworkInterface, *NetworkFault) {
+	refuse := func(format string, args ...any) ([]NetworkInterface, *NetworkFault) {
+		return nil, &NetworkFault{Problem: fmt.Sprintf(format, args...)}
+	}
 	if len(h.Interfaces) == 0 {
-		return nil, errors.New("no network card is named by its MAC address, so no machine can be told to be this one")
+		return refuse("no network card is named by its MAC address, so no machine can be told to be this one")
 	}
 	cards := make([]NetworkInterface, 0, len(h.Interfaces))
 	for _, in := range h.Interfaces {
 		mac, err := net.ParseMAC(in.MAC)
 		if err != nil || len(mac) != 6 {
-			return nil, fmt.Errorf("the MAC address %q of %q must look like 52:54:00:12:34:56", in.MAC, in.Name)
+			return refuse("the MAC address %q of %q must look like 52:54:00:12:34:56", in.MAC, in.Name)
 		}
 		card := NetworkInterface{MAC: strings.ToUpper(mac.String()), Name: in.Name}
 		if in.Name == "" || strings.ContainsAny(in.Name, " \t\r\n=/") {
-			return nil, fmt.Errorf("the logical name %q of %s must be a name of an interface in the YAML", in.Name, card.MAC)
+			return refuse("the logical name %q of %s must be a name of an interface in the YAML", in.Name, card.MAC)
 		}
 		for _, other := range cards {
 			switch {
 			case other.MAC == card.MAC:
-				return nil, fmt.Errorf("the MAC address %s is given twice, for %q and %q", card.MAC, other.Name, card.Name)
+				return refuse("the MAC address %s is given twice, for %q and %q", card.MAC, other.Name, card.Name)
 			case other.Name == card.Name:
-				return nil, fmt.Errorf("the logical name %q is given twice, for %s and %s", card.Name, other.MAC, card.MAC)
+				return refuse("the logical name %q is given twice, for %s and %s", card.Name, other.MAC, card.MAC)
 			}
 		}
 		cards = append(cards, card)
@@ -276,25 +313,10 @@ func macTable(cards []NetworkInterface) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// nmPolicy turns a state with logical names into an nmstate policy: each card is captured by its MAC address, and the
-// state names what was captured. Format: https://nmstate.io/features/nmpolicy.html
-func nmPolicy(state string, cards []NetworkInterface) ([]byte, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(state), &doc); err != nil {
-		return nil, fmt.Errorf("the network YAML can't be read: %w", err)
-	}
-	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("the network YAML must be a mapping with a list of interfaces")
-	}
-	desired := doc.Content[0]
-	interfaces := field(desired, "interfaces")
-	if interfaces == nil || interfaces.Kind != yaml.SequenceNode || len(interfaces.Content) == 0 {
-		return nil, errors.New("the network YAML has no list of interfaces")
-	}
-	for _, in := range interfaces.Content {
-		if in.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("the network YAML, line %d: an interface must be a mapping", in.Line)
-		}
+// nmPolicy turns a state with logical names, which it alters, into an nmstate policy: each card is captured by its MAC
+// address, and the state names what was captured. Format: https://nmstate.io/features/nmpolicy.html
+func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
+	for _, in := range field(desired, "interfaces").Content {
 		setDefault(field(in, "ipv4"), "dhcp")
 		setDefault(field(in, "ipv6"), "dhcp", "autoconf")
 	}
@@ -329,21 +351,12 @@ func rename(n *yaml.Node, key string, captures map[string]string) {
 		}
 	case yaml.ScalarNode:
 		switch key {
-		case "name", "base-iface", "next-hop-interface", "port", "ports", "slaves", "controller", "iif", "copy-mac-from":
+		case "name", "base-iface", "next-hop-interface", "port", "ports", "slaves", "controller", "iif", "copy-mac-from", "primary":
 			if to, ok := captures[n.Value]; ok {
 				n.Value, n.Tag, n.Style = to, "!!str", yaml.DoubleQuotedStyle
 			}
 		}
 	}
-}
-
-func field(n *yaml.Node, name string) *yaml.Node {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
-			return n.Content[i+1]
-		}
-	}
-	return nil
 }
 
 // setDefault adds name: false to an address family that leaves it out: nmstate would keep what the live system has.

@@ -1,6 +1,7 @@
 package ignition
 
 import (
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,29 +16,34 @@ func TestStaticNetworkRefuses(t *testing.T) {
 		return HostNetwork{YAML: yaml, Interfaces: []NetworkInterface{{MAC: mac, Name: name}}}
 	}
 	const good = "interfaces:\n- name: eth0\n"
-	const bridged = good + "- name: br0\n  type: linux-bridge\n"
+	const addressed = good + "  ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}\n"
+	const switched = good + "- name: br0\n  type: ovs-bridge\n"
 	for name, tc := range map[string]struct {
 		hosts   []HostNetwork
 		version string
 		want    string
 	}{
-		"a bridge on an OpenShift without the nmstate service": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", bridged)}, "4.17.9",
-			"static network: host 0: interfaces[1].type linux-bridge can't be said in NetworkManager's keyfiles, which are all that OpenShift 4.17.9 has; leave it out, or use 4.18 or newer"},
-		"a host without cards":      {[]HostNetwork{{YAML: good}}, "", "host 0: no network card is named by its MAC address"},
-		"a MAC that is none":        {[]HostNetwork{eth("52:54:00", "eth0", good)}, "", `host 0: the MAC address "52:54:00" of "eth0" must look like`},
-		"a MAC of eight bytes":      {[]HostNetwork{eth("52:54:00:00:00:00:00:01", "eth0", good)}, "", "must look like"},
-		"a card without name":       {[]HostNetwork{eth("52:54:00:00:00:01", "", good)}, "", `the logical name "" of 52:54:00:00:00:01`},
-		"a MAC twice in a host":     {[]HostNetwork{{YAML: good, Interfaces: []NetworkInterface{{"52:54:00:00:00:0a", "eth0"}, {"52-54-00-00-00-0A", "eth1"}}}}, "", `the MAC address 52:54:00:00:00:0A is given twice, for "eth0" and "eth1"`},
-		"a name twice in a host":    {[]HostNetwork{{YAML: good, Interfaces: []NetworkInterface{{"52:54:00:00:00:01", "eth0"}, {"52:54:00:00:00:02", "eth0"}}}}, "", `the logical name "eth0" is given twice`},
-		"a MAC in two hosts":        {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", good), eth("52:54:00:00:00:01", "eth0", good)}, "", "host 1: the MAC address 52:54:00:00:00:01 belongs to host 0 already"},
+		"a virtual switch on an OpenShift without the nmstate service": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", switched)}, "4.17.9",
+			`static network: host 0: interfaces[1].type (line 4) is "ovs-bridge", which can't be said in NetworkManager's keyfiles, which are all that OpenShift 4.17.9 has; leave it out, or use 4.18 or newer`},
+		"a host without cards":   {[]HostNetwork{{YAML: good}}, "", "host 0: no network card is named by its MAC address"},
+		"a MAC that is none":     {[]HostNetwork{eth("52:54:00", "eth0", good)}, "", `host 0: the MAC address "52:54:00" of "eth0" must look like`},
+		"a MAC of eight bytes":   {[]HostNetwork{eth("52:54:00:00:00:00:00:01", "eth0", good)}, "", "must look like"},
+		"a card without name":    {[]HostNetwork{eth("52:54:00:00:00:01", "", good)}, "", `the logical name "" of 52:54:00:00:00:01`},
+		"a MAC twice in a host":  {[]HostNetwork{{YAML: good, Interfaces: []NetworkInterface{{"52:54:00:00:00:0a", "eth0"}, {"52-54-00-00-00-0A", "eth1"}}}}, "", `the MAC address 52:54:00:00:00:0A is given twice, for "eth0" and "eth1"`},
+		"a name twice in a host": {[]HostNetwork{{YAML: good, Interfaces: []NetworkInterface{{"52:54:00:00:00:01", "eth0"}, {"52:54:00:00:00:02", "eth0"}}}}, "", `the logical name "eth0" is given twice`},
+		"a MAC in two hosts":     {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", good), eth("52:54:00:00:00:01", "eth0", good)}, "", "host 1: the MAC address 52:54:00:00:00:01 belongs to host 0 already"},
+		"an address in two hosts": {
+			[]HostNetwork{eth("52:54:00:00:00:01", "eth0", addressed), eth("52:54:00:00:00:02", "eth0", addressed)}, "",
+			"host 1: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.7, which eth0 of host 0 has already",
+		},
 		"YAML that is none":         {[]HostNetwork{bondedHost(), eth("52:54:00:00:00:01", "eth0", "interfaces: [")}, "", "host 1: the network YAML can't be read: yaml: line 1"},
 		"YAML that is a text":       {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "abc")}, "", "host 0: the network YAML must be a mapping"},
 		"YAML without interfaces":   {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "routes: {}")}, "", "host 0: the network YAML has no list of interfaces"},
 		"an interface that is none": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")}, "", "host 0: interfaces[0] (line 2) must be a mapping with the name of an interface"},
 		"a card without a MAC": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", good)}, "",
-			`host 0: interfaces[0].name is "eth0", which has no MAC address in mac_interface_map and is no name that Linux gives to a card`},
+			`host 0: interfaces[0].name (line 2) is "eth0", which has no MAC address in mac_interface_map and is no name that Linux gives to a card`},
 		"a name the YAML has not": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", "interfaces:\n- name: eno1\n")}, "",
-			`host 0: interfaces have none of the names that mac_interface_map gives to cards, as "eth9"`},
+			`host 0: interfaces (line 1) have none of the names that mac_interface_map gives to cards, as "eth9"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := minimal()
@@ -46,6 +52,34 @@ func TestStaticNetworkRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
+}
+
+func TestHostsMayHaveTheSameAddressWhereNobodyElseSeesIt(t *testing.T) {
+	const yaml = `interfaces:
+- name: eth0
+  ipv6: {address: [{ip: fe80::1, prefix-length: 64}]}
+- name: virbr0
+  type: linux-bridge
+  ipv4: {address: [{ip: 192.168.122.1, prefix-length: 24}]}
+`
+	c := minimal()
+	c.StaticNetwork = []HostNetwork{
+		{YAML: yaml, Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}}},
+		{YAML: yaml, Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:02", Name: "eth0"}}},
+	}
+	_, err := Discovery(c)
+	require.NoError(t, err)
+	addresses, err := StaticAddresses(append(c.StaticNetwork, richHost()))
+	require.ErrorContains(t, err, "host 2: the MAC address 52:54:00:00:00:01 belongs to host 0 already")
+	require.Empty(t, addresses)
+
+	addresses, err = StaticAddresses(append(c.StaticNetwork[1:], richHost()))
+	require.ErrorContains(t, err, "host 1: the MAC address 52:54:00:00:00:02 belongs to host 0 already")
+	require.Empty(t, addresses)
+	addresses, err = StaticAddresses([]HostNetwork{taggedHost(), richHost()})
+	require.NoError(t, err)
+	require.Equal(t, StaticAddress{Host: 0, Interface: "bond0.100", Field: "interfaces[1].ipv4.address[0].ip", Line: 13, Address: netip.MustParsePrefix("192.0.2.31/24")}, addresses[0])
+	require.Len(t, addresses, 5)
 }
 
 // machine is a root file system with network cards, and a nmstatectl that notes how it was called.
@@ -80,7 +114,14 @@ func (m *machine) run(t *testing.T, script string, args ...string) string {
 	return string(out)
 }
 
-// bridgedHost has what keyfiles don't say.
+// switchedHost has what keyfiles don't say.
+func switchedHost(mac string) HostNetwork {
+	return HostNetwork{
+		YAML:       "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}\n",
+		Interfaces: []NetworkInterface{{MAC: mac, Name: "eth0"}},
+	}
+}
+
 func bridgedHost(mac string) HostNetwork {
 	return HostNetwork{
 		YAML:       "interfaces:\n- name: eth0\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n  ipv4: {enabled: true, dhcp: true}\n",
@@ -90,7 +131,7 @@ func bridgedHost(mac string) HostNetwork {
 
 func TestAMachineAppliesThePolicyOfItsOwnCards(t *testing.T) {
 	c := minimal()
-	c.StaticNetwork = []HostNetwork{bondedHost(), bridgedHost("52:54:00:00:00:0c")}
+	c.StaticNetwork = []HostNetwork{bondedHost(), switchedHost("52:54:00:00:00:0c")}
 	d := discovered(t, c)
 	script, ok := d.File(staticNetworkPath)
 	require.True(t, ok)
@@ -152,7 +193,28 @@ func TestAMachineTakesTheKeyfilesOfItsOwnCards(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 0o600, info.Mode().Perm(), "NetworkManager takes no file that others may read")
 	})
+	t.Run("with this machine's names of cards where they name one", func(t *testing.T) {
+		c.StaticNetwork = []HostNetwork{trunkHost()}
+		files, err = InitrdFiles(c)
+		require.NoError(t, err)
+		m := settings(newMachine(t, "52:54:00:00:00:0f", "52:54:00:00:00:0e", "52:54:00:00:00:0d"))
+		for was, is := range map[string]string{"ens0": "eth1", "ens1": "eth0", "ens2": "eth2"} { // as others of the description are called
+			require.NoError(t, os.Rename(filepath.Join(m.root, "sys/class/net", was), filepath.Join(m.root, "sys/class/net", is)))
+		}
+		m.run(t, script)
+		dir := filepath.Join(m.root, "etc/NetworkManager/system-connections")
+		bond, err := os.ReadFile(filepath.Join(dir, "bond0.nmconnection"))
+		require.NoError(t, err)
+		require.Contains(t, string(bond), "\nprimary=eth2\n")
+		bridge, err := os.ReadFile(filepath.Join(dir, "br-ex.nmconnection"))
+		require.NoError(t, err)
+		require.Contains(t, string(bridge), " iif eth1 table 254\n")
+	})
 	t.Run("in the initial RAM file system", func(t *testing.T) {
+		c.StaticNetwork[0] = bondedHost()
+		c.StaticNetwork = append(c.StaticNetwork, HostNetwork{YAML: "interfaces:\n- name: eth0\n", Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}})
+		files, err = InitrdFiles(c)
+		require.NoError(t, err)
 		m := settings(newMachine(t, "52:54:00:00:00:0c"))
 		m.write(t, "etc/initrd-release", "", 0o644)
 		m.run(t, script)

@@ -1,33 +1,31 @@
 package ignition
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// hostState is an nmstate state as far as NetworkManager's keyfiles can say it: ethernet cards, bonds and VLANs with their
-// addresses, routes and name servers. Format: https://nmstate.io/devel/yaml_api.html
+// hostState is an nmstate state as far as NetworkManager's keyfiles can say it: ethernet cards, bonds, VLANs and Linux
+// bridges with their addresses, routes, routing rules and name servers. Format: https://nmstate.io/devel/yaml_api.html
 type hostState struct {
 	document   *yaml.Node
 	interfaces []*link
 	routes     []route
+	rules      []rule
 	dns        resolver
-	// beyond is the first field that keyfiles can't say, such as "interfaces[0].bridge"; "" if there is none.
-	beyond string
+	// beyond is the first field that keyfiles can't say; nil if there is none.
+	beyond *NetworkFault
 }
 
 type link struct {
 	path                string
 	name                string // as the state calls it
-	kind                string // ethernet, bond, vlan or what else the state says
+	kind                string // ethernet, bond, vlan, linux-bridge or what else the state says
 	up                  bool   // as all are that keyfiles speak of
 	profile             string
 	mac                 string // recognises an ethernet card; "" if its name does
@@ -39,14 +37,56 @@ type link struct {
 	duplex              string
 	waitIP              string
 	v4, v6              *family
-	mode                string // of a bond
-	options             [][2]string
-	ports               []string
-	base                string // of a VLAN
-	id                  int64
-	protocol            string
-	controller          *link // the bond that it is a port of
+	bond                bond
+	vlan                vlan
+	bridge              bridge
+	controlledBy        string // as the port itself says
+	controller          *link  // the bond or bridge that it is a port of
+	port                []setting
 }
+
+// setting is a key of a keyfile with its value.
+type setting struct{ key, value string }
+
+type bond struct {
+	mode    string
+	options []setting
+	ports   []string
+	queues  map[string]int64 // ids of ports' transmit queues
+}
+
+type vlan struct {
+	base     string
+	id       int64
+	protocol string
+	flags    int64 // NetworkManager's NMVlanFlags
+}
+
+type bridge struct {
+	options   []setting
+	ports     []bridgePort
+	filtering bool
+}
+
+type bridgePort struct {
+	path, name string
+	settings   []setting
+}
+
+// portNames are the interfaces that a bond or bridge is made of.
+func (l *link) portNames() []string {
+	if l.kind == "bond" {
+		return l.bond.ports
+	}
+	var names []string
+	for _, port := range l.bridge.ports {
+		names = append(names, port.name)
+	}
+	return names
+}
+
+// controls tells whether an interface is one that has ports.
+func (l *link) controls() bool { return l.kind == "bond" || l.kind == "linux-bridge" }
 
 // family is what an interface has of IPv4 or IPv6. The texts are true, false or "".
 type family struct {
@@ -55,16 +95,7 @@ type family struct {
 	autoDNS, autoRoutes, autoGateway  string
 	table, metric                     int64 // of routes that are learnt; -1 if not given
 	clientID, duid, genMode, hostname string
-	sendHostname                      string
-}
-
-type route struct {
-	path          string
-	destination   netip.Prefix
-	gateway       netip.Addr // may be none
-	source        netip.Addr // may be none
-	via           string     // interface
-	metric, table int64      // -1 if not given
+	sendHostname, token               string
 }
 
 type resolver struct {
@@ -78,20 +109,40 @@ type resolver struct {
 // systemd.net-naming-scheme(7).
 var physicalName = regexp.MustCompile(`^en[PsvxXbucaipod]`)
 
-// parseState reads a state and refuses what no machine could follow. Its errors begin with the field at fault.
-func parseState(text string, cards []NetworkInterface) (*hostState, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return nil, fmt.Errorf("the network YAML can't be read: %w", err)
+// beyondKeyfiles ends the sentence about a field that NetworkManager's keyfiles have no word for.
+const beyondKeyfiles = "can't be said in NetworkManager's keyfiles"
+
+// keyfileKinds are the types of interfaces that become keyfiles.
+var keyfileKinds = []string{"ethernet", "802-3-ethernet", "bond", "vlan", "linux-bridge"}
+
+// Everything that nmstate has at these places; of the keys that are slips of these the meant one is named.
+const (
+	stateKeys     = "interfaces routes route-rules dns-resolver hostname ovs-db ovn description version capture desiredState"
+	linkKeys      = "name profile-name description type driver state identifier pci-address mac-address permanent-mac-address mtu min-mtu max-mtu wait-ip ipv4 ipv6 mptcp controller accept-all-mac-addresses copy-mac-from ovs-db 802.1x lldp ethtool dispatch alt-names ethernet link-aggregation vlan bridge veth vrf vxlan mac-vlan mac-vtap macsec infiniband ipvlan hsr libreswan patch dpdk xfrm"
+	ethernetKeys  = "auto-negotiation speed duplex sr-iov"
+	bondKeys      = "mode options port ports slaves ports-config"
+	vlanKeys      = "base-iface id protocol registration-protocol reorder-headers loose-binding ingress-qos-map egress-qos-map"
+	familyKeys    = "enabled dhcp autoconf address auto-dns auto-routes auto-gateway auto-route-table-id auto-route-metric dhcp-client-id dhcp-duid addr-gen-mode allow-extra-address token dhcp-send-hostname dhcp-custom-hostname forwarding"
+	addressKeys   = "ip prefix-length mptcp-flags valid-life-time preferred-life-time"
+	routeKeys     = "state destination next-hop-interface next-hop-address metric table-id weight route-type cwnd source congestion-window initcwnd initrwnd mtu quickack advmss"
+	ruleKeys      = "family state ip-from ip-to priority route-table fwmark fwmask action iif suppress-prefix-length"
+	resolverKeys  = "server search options"
+	configKeys    = "config running"
+	bridgeKeys    = "options port ports"
+	portKeys      = "name stp-hairpin-mode stp-path-cost stp-priority vlan"
+	portVLANKeys  = "mode tag trunk-tags enable-native"
+	bondPortKeys  = "name priority queue-id"
+	stpKeys       = "enabled forward-delay hello-time max-age priority"
+	bridgeOptKeys = "gc-timer group-addr group-forward-mask group-fwd-mask hash-max hello-timer mac-ageing-time multicast-last-member-count multicast-last-member-interval multicast-membership-interval multicast-querier multicast-querier-interval multicast-query-interval multicast-query-response-interval multicast-query-use-ifaddr multicast-router multicast-snooping multicast-startup-query-count multicast-startup-query-interval stp vlan-protocol vlan-default-pvid"
+)
+
+// parseState reads a state and refuses what no machine could follow.
+func parseState(text string, cards []NetworkInterface) (*hostState, *NetworkFault) {
+	document, fault := readDocument(text)
+	if fault != nil {
+		return nil, fault
 	}
-	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("the network YAML must be a mapping with a list of interfaces")
-	}
-	var plain any
-	if err := document.Decode(&plain); err != nil { // a key twice, or aliases that grow beyond measure
-		return nil, fmt.Errorf("the network YAML can't be read: %w", err)
-	}
-	state := &hostState{document: document.Content[0]}
+	state := &hostState{document: document}
 	p := &stateParser{state: state}
 	p.parse(value{p: p, node: state.document})
 	if p.fault == nil {
@@ -103,192 +154,70 @@ func parseState(text string, cards []NetworkInterface) (*hostState, error) {
 // stateParser keeps the first fault and the first field beyond keyfiles.
 type stateParser struct {
 	state *hostState
-	fault error
+	fault *NetworkFault
 }
 
+// refuse keeps a fault. A line of 0 is looked up.
 func (p *stateParser) refuse(path string, line int, format string, args ...any) {
-	if p.fault != nil {
-		return
-	}
-	where := path
-	if line > 0 {
-		where = fmt.Sprintf("%s (line %d)", path, line)
-	}
-	p.fault = fmt.Errorf("%s %s", where, fmt.Sprintf(format, args...))
-}
-
-func (p *stateParser) beyond(path string) {
-	if p.state.beyond == "" {
-		p.state.beyond = path
+	if p.fault == nil {
+		p.fault = p.state.fault(path, line, fmt.Sprintf(format, args...))
 	}
 }
 
-// value is a node of the state with its place in it.
-type value struct {
-	p    *stateParser
-	node *yaml.Node
-	path string
-}
-
-func (v value) at(name string, node *yaml.Node) value {
-	path := name
-	if v.path != "" {
-		path = v.path + "." + name
-	}
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	return value{v.p, node, path}
-}
-
-func (v value) refuse(format string, args ...any) { v.p.refuse(v.path, v.node.Line, format, args...) }
-
-func (v value) empty() bool {
-	return v.node.Tag == "!!null" || v.node.Kind != yaml.ScalarNode && len(v.node.Content) == 0
-}
-
-// fields visits the fields of a mapping. Those that visit returns false for are beyond keyfiles, unless they are empty.
-func (v value) fields(visit func(name string, v value) bool) {
-	if v.empty() {
-		return
-	}
-	if v.node.Kind != yaml.MappingNode {
-		v.refuse("must be a mapping")
-		return
-	}
-	for i := 0; i+1 < len(v.node.Content) && v.p.fault == nil; i += 2 {
-		name := v.node.Content[i].Value
-		child := v.at(name, v.node.Content[i+1])
-		if !visit(name, child) && !child.empty() {
-			v.p.beyond(child.path)
-		}
+func (p *stateParser) beyond(path string, line int, problem string) {
+	if p.state.beyond == nil {
+		p.state.beyond = p.state.fault(path, line, problem)
 	}
 }
 
-func (v value) each(visit func(v value)) {
-	if v.empty() {
-		return
+func (s *hostState) fault(path string, line int, problem string) *NetworkFault {
+	if line == 0 && path != "" {
+		line = lineOf(s.document, path)
 	}
-	if v.node.Kind != yaml.SequenceNode {
-		v.refuse("must be a list")
-		return
-	}
-	for i, item := range v.node.Content {
-		if v.p.fault != nil {
-			return
-		}
-		child := v.at("", item)
-		child.path = fmt.Sprintf("%s[%d]", v.path, i)
-		visit(child)
-	}
-}
-
-// text reads a scalar that has no control characters: it may become a line of a keyfile.
-func (v value) text() string {
-	if v.node.Kind != yaml.ScalarNode {
-		v.refuse("must be a single value")
-		return ""
-	}
-	if strings.ContainsFunc(v.node.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		v.refuse("must be one line without control characters")
-		return ""
-	}
-	return v.node.Value
-}
-
-func (v value) texts() []string {
-	var all []string
-	v.each(func(v value) { all = append(all, v.text()) })
-	return all
-}
-
-func (v value) number(from, to int64) int64 {
-	text := v.text()
-	n, err := strconv.ParseInt(text, 0, 64)
-	if err != nil || n < from || n > to {
-		v.refuse("is %q; it must be a whole number from %d to %d", text, from, to)
-	}
-	return n
-}
-
-// truth reads a boolean in the spellings that nmstate takes and returns it as NetworkManager spells it.
-func (v value) truth() string {
-	switch text := v.text(); strings.ToLower(text) {
-	case "true", "yes", "on", "1", "y":
-		return "true"
-	case "false", "no", "off", "0", "n":
-		return "false"
-	default:
-		v.refuse("is %q; it must be true or false", text)
-		return ""
-	}
-}
-
-func (v value) oneOf(allowed ...string) string {
-	text := v.text()
-	if !slices.Contains(allowed, text) {
-		v.refuse("is %q; it must be one of %s", text, strings.Join(allowed, ", "))
-	}
-	return text
-}
-
-func (v value) mac() string {
-	text := v.text()
-	mac, err := net.ParseMAC(text)
-	if err != nil || len(mac) != 6 {
-		v.refuse("is %q; a MAC address looks like 52:54:00:12:34:56", text)
-		return ""
-	}
-	return strings.ToUpper(mac.String())
-}
-
-func (v value) address(v6 bool) netip.Addr {
-	text := v.text()
-	a, err := netip.ParseAddr(text)
-	if err != nil || a.Is4() == v6 {
-		v.refuse("is %q, which is no %s address", text, familyName(v6))
-	}
-	return a
-}
-
-func familyName(v6 bool) string {
-	if v6 {
-		return "IPv6"
-	}
-	return "IPv4"
+	return &NetworkFault{Field: path, Line: line, Problem: problem}
 }
 
 func (p *stateParser) parse(root value) {
-	if field(root.node, "interfaces") == nil {
-		p.fault = errors.New("the network YAML has no list of interfaces")
-		return
+	none := func() {
+		problem := "the network YAML has no list of interfaces"
+		if field(root.node, "capture") != nil || field(root.node, "desiredState") != nil {
+			problem = "the network YAML is a policy with captures; give the desired state alone, the cards are captured by mac_interface_map"
+		}
+		if p.fault == nil {
+			p.fault = &NetworkFault{Problem: problem}
+		}
 	}
-	root.fields(func(name string, v value) bool {
+	root.fields(stateKeys, func(name string, v value) bool {
 		switch name {
 		case "interfaces":
 			if v.empty() {
-				p.fault = errors.New("the network YAML has no list of interfaces")
+				none()
 			}
 			v.each(p.link)
 		case "routes":
-			v.fields(func(name string, v value) bool {
-				if name == "config" {
-					v.each(p.route)
-				}
-				return name == "config" || name == "running"
-			})
+			p.config(v, func(v value) { v.each(p.route) })
+		case "route-rules":
+			p.config(v, func(v value) { v.each(p.rule) })
 		case "dns-resolver":
-			v.fields(func(name string, v value) bool {
-				if name == "config" {
-					p.resolver(v)
-				}
-				return name == "config" || name == "running"
-			})
-		case "version":
+			p.config(v, p.resolver)
+		case "version", "description":
 		default:
 			return false
 		}
 		return true
+	})
+	if field(root.node, "interfaces") == nil {
+		none()
+	}
+}
+
+// config visits what is to be, and leaves what nmstate shows of the present.
+func (p *stateParser) config(v value, visit func(v value)) {
+	v.fields(configKeys, func(name string, v value) bool {
+		if name == "config" {
+			visit(v)
+		}
+		return name == "config" || name == "running"
 	})
 }
 
@@ -297,9 +226,13 @@ func (p *stateParser) link(v value) {
 		v.refuse("must be a mapping with the name of an interface")
 		return
 	}
-	l := &link{path: v.path, kind: "ethernet", up: true}
+	l := &link{path: v.path, kind: "ethernet", up: true, vlan: vlan{id: -1, flags: vlanReorderHeaders}}
+	kind := field(v.node, "type")
+	if kind != nil && !slices.Contains(keyfileKinds, kind.Value) {
+		p.beyond(v.path+".type", 0, fmt.Sprintf("is %q, which %s", kind.Value, beyondKeyfiles))
+	}
 	var mac, identifier string
-	v.fields(func(name string, v value) bool {
+	v.fields(linkKeys, func(name string, v value) bool {
 		switch name {
 		case "name":
 			l.name = v.text()
@@ -308,8 +241,10 @@ func (p *stateParser) link(v value) {
 				l.kind = "ethernet"
 			}
 		case "state":
-			l.up = v.oneOf("up", "down", "absent", "ignore") == "up"
-			return l.up
+			state := v.oneOf("up", "down", "absent", "ignore")
+			if l.up = state == "up"; !l.up {
+				p.beyond(v.path, v.node.Line, fmt.Sprintf("is %q, which %s: they bring interfaces up", state, beyondKeyfiles))
+			}
 		case "profile-name":
 			l.profile = v.text()
 		case "description":
@@ -322,6 +257,8 @@ func (p *stateParser) link(v value) {
 			}
 		case "copy-mac-from":
 			l.copyMACOf = v.text()
+		case "controller":
+			l.controlledBy = v.text()
 		case "mtu":
 			l.mtu = v.number(68, 65535)
 		case "lldp":
@@ -334,6 +271,8 @@ func (p *stateParser) link(v value) {
 			l.readBond(v)
 		case "vlan":
 			l.readVLAN(v)
+		case "bridge":
+			return l.readBridge(v, kind)
 		case "ipv4":
 			l.v4 = readFamily(v, false)
 		case "ipv6":
@@ -360,7 +299,7 @@ func (p *stateParser) link(v value) {
 }
 
 func (l *link) readLLDP(v value) {
-	v.fields(func(name string, v value) bool {
+	v.fields("enabled neighbors", func(name string, v value) bool {
 		if name == "enabled" {
 			l.lldp = v.truth()
 		}
@@ -369,7 +308,7 @@ func (l *link) readLLDP(v value) {
 }
 
 func (l *link) readEthernet(v value) {
-	v.fields(func(name string, v value) bool {
+	v.fields(ethernetKeys, func(name string, v value) bool {
 		switch name {
 		case "auto-negotiation":
 			l.autoNegotiate = v.truth()
@@ -382,65 +321,64 @@ func (l *link) readEthernet(v value) {
 		}
 		return true
 	})
+	if (l.speed > 0) != (l.duplex != "") {
+		v.refuse("needs speed and duplex together, or neither")
+	}
 }
 
-// bondModes are the names of the kernel's modes by their numbers: Documentation/networking/bonding.rst.
-var bondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
-
-func (l *link) readBond(v value) {
-	v.fields(func(name string, v value) bool {
-		switch name {
-		case "mode":
-			mode := v.text()
-			if number, err := strconv.Atoi(mode); err == nil && number >= 0 && number < len(bondModes) {
-				mode = bondModes[number]
-			}
-			if l.mode = mode; !slices.Contains(bondModes, mode) {
-				v.refuse("is %q; the modes of a bond are %s", mode, strings.Join(bondModes, ", "))
-			}
-		case "port", "ports", "slaves":
-			l.ports = v.texts()
-		case "options":
-			v.fields(func(name string, v value) bool {
-				text := v.text()
-				if v.node.Tag == "!!bool" {
-					text = map[string]string{"true": "1", "false": "0"}[v.truth()]
-				}
-				if strings.ContainsFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
-					v.refuse("is no option of a bond")
-				}
-				l.options = append(l.options, [2]string{name, text})
-				return true
-			})
-		default:
-			return false
-		}
-		return true
-	})
-}
+// NetworkManager's NMVlanFlags. The first is what Linux does unless told otherwise.
+const (
+	vlanReorderHeaders = 1 << iota
+	vlanGVRP
+	vlanLooseBinding
+	vlanMVRP
+)
 
 func (l *link) readVLAN(v value) {
-	v.fields(func(name string, v value) bool {
+	flag := func(truth string, bit int64) {
+		if truth == "true" {
+			l.vlan.flags |= bit
+		} else {
+			l.vlan.flags &^= bit
+		}
+	}
+	v.fields(vlanKeys, func(name string, v value) bool {
 		switch name {
 		case "base-iface":
-			l.base = v.text()
+			l.vlan.base = v.text()
 		case "id":
-			l.id = v.number(0, 4094)
+			l.vlan.id = v.number(0, 4094)
 		case "protocol":
-			l.protocol = v.oneOf("802.1q", "802.1ad")
+			l.vlan.protocol = v.oneOf("802.1q", "802.1ad")
 		case "registration-protocol":
-			return v.text() == "none"
+			switch v.oneOf("none", "gvrp", "mvrp") {
+			case "gvrp":
+				l.vlan.flags |= vlanGVRP
+			case "mvrp":
+				l.vlan.flags |= vlanMVRP
+			}
+		case "reorder-headers":
+			flag(v.truth(), vlanReorderHeaders)
+		case "loose-binding":
+			flag(v.truth(), vlanLooseBinding)
 		default:
 			return false
 		}
 		return true
 	})
 }
+
+// familyOf says of keys that one family alone has whether that is IPv6.
+var familyOf = map[string]bool{"autoconf": true, "dhcp-duid": true, "addr-gen-mode": true, "token": true, "dhcp-client-id": false}
 
 func readFamily(v value, v6 bool) *family {
 	f := &family{table: -1, metric: -1}
 	given := false
-	v.fields(func(name string, v value) bool {
+	v.fields(familyKeys, func(name string, v value) bool {
+		if of6, ofOne := familyOf[name]; ofOne && of6 != v6 {
+			v.refuse("is for %s", familyName(of6))
+			return true
+		}
 		switch name {
 		case "enabled":
 			f.enabled, given = v.truth() == "true", true
@@ -448,7 +386,6 @@ func readFamily(v value, v6 bool) *family {
 			f.dhcp = v.truth() == "true"
 		case "autoconf":
 			f.autoconf = v.truth() == "true"
-			return v6
 		case "address":
 			v.each(func(v value) { f.readAddress(v, v6) })
 		case "auto-dns":
@@ -462,14 +399,13 @@ func readFamily(v value, v6 bool) *family {
 		case "auto-route-metric":
 			f.metric = v.number(0, 1<<32-1)
 		case "dhcp-client-id":
-			f.clientID = v.text()
-			return !v6
+			f.clientID = readClientID(v)
 		case "dhcp-duid":
-			f.duid = v.text()
-			return v6
+			f.duid = readDUID(v)
 		case "addr-gen-mode":
 			f.genMode = v.oneOf("eui64", "stable-privacy")
-			return v6
+		case "token":
+			f.token = readToken(v)
 		case "dhcp-send-hostname":
 			f.sendHostname = v.truth()
 		case "dhcp-custom-hostname":
@@ -482,7 +418,58 @@ func readFamily(v value, v6 bool) *family {
 	if !given {
 		f.enabled = f.dhcp || f.autoconf || len(f.addresses) > 0
 	}
+	if f.token != "" && f.genMode == "stable-privacy" {
+		v.refuse("has a token, which goes with addr-gen-mode: eui64 only")
+	}
 	return f
+}
+
+// octets are hexadecimal numbers of two digits with colons between them.
+var octets = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2})+$`)
+
+// readClientID turns nmstate's names for kinds of DHCP client ids into NetworkManager's.
+func readClientID(v value) string {
+	switch text := v.text(); strings.ToLower(text) {
+	case "":
+		return ""
+	case "ll":
+		return "mac"
+	case "iaid+duid":
+		return "duid"
+	default:
+		if !octets.MatchString(text) {
+			v.refuse("is %q; it must be ll, iaid+duid, or octets such as 01:52:54:00:12:34:56", text)
+		}
+		return text
+	}
+}
+
+func readDUID(v value) string {
+	switch text := v.text(); strings.ToLower(text) {
+	case "":
+		return ""
+	case "ll", "llt", "uuid":
+		return strings.ToLower(text)
+	default:
+		if !octets.MatchString(text) {
+			v.refuse("is %q; it must be ll, llt, uuid, or octets such as 00:03:00:01:52:54:00:12:34:56", text)
+		}
+		return text
+	}
+}
+
+// readToken reads the host's part of an address, whose upper 64 bits are the network's.
+func readToken(v value) string {
+	text := v.text()
+	if text == "" || text == "::" {
+		return ""
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil || !a.Is6() || a.Zone() != "" || slices.ContainsFunc(a.AsSlice()[:min(8, len(a.AsSlice()))], func(b byte) bool { return b != 0 }) {
+		v.refuse("is %q; it must be the lower 64 bits of an address, such as ::a", text)
+		return ""
+	}
+	return a.String()
 }
 
 func (f *family) readAddress(v value, v6 bool) {
@@ -491,7 +478,7 @@ func (f *family) readAddress(v value, v6 bool) {
 		most = 128
 	}
 	var ip netip.Addr
-	v.fields(func(name string, v value) bool {
+	v.fields(addressKeys, func(name string, v value) bool {
 		switch name {
 		case "ip":
 			ip = v.address(v6)
@@ -504,11 +491,14 @@ func (f *family) readAddress(v value, v6 bool) {
 		}
 		return true
 	})
-	if v.p.fault != nil {
+	switch {
+	case v.p.fault != nil:
 		return
-	}
-	if !ip.IsValid() || bits < 0 {
+	case !ip.IsValid() || bits < 0:
 		v.refuse("needs an ip and a prefix-length")
+		return
+	case ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback():
+		v.refuse("is %s, which no interface can have", ip)
 		return
 	}
 	prefix := netip.PrefixFrom(ip, int(bits))
@@ -516,78 +506,4 @@ func (f *family) readAddress(v value, v6 bool) {
 		v.refuse("is there a second time")
 	}
 	f.addresses = append(f.addresses, prefix)
-}
-
-func (p *stateParser) route(v value) {
-	r := route{path: v.path, metric: -1, table: -1}
-	var destination, gateway, source value
-	absent := false
-	v.fields(func(name string, v value) bool {
-		switch name {
-		case "destination":
-			destination = v
-		case "next-hop-address":
-			gateway = v
-		case "source":
-			source = v
-		case "next-hop-interface":
-			r.via = v.text()
-		case "metric":
-			r.metric = v.number(-1, 1<<32-1)
-		case "table-id":
-			r.table = v.number(0, 1<<32-1)
-		case "state":
-			absent = v.text() == "absent" // takes a route away that somebody else made
-			return false
-		default:
-			return false
-		}
-		return true
-	})
-	if p.fault != nil || absent {
-		return
-	}
-	if destination.node == nil {
-		v.refuse("needs a destination such as 0.0.0.0/0")
-		return
-	}
-	text := destination.text()
-	var err error
-	if r.destination, err = netip.ParsePrefix(text); err != nil {
-		destination.refuse("is %q; a destination looks like 192.168.0.0/24 or ::/0", text)
-		return
-	}
-	v6 := r.destination.Addr().Is6()
-	if gateway.node != nil && gateway.text() != "" {
-		r.gateway = gateway.address(v6)
-	}
-	if source.node != nil && source.text() != "" {
-		r.source = source.address(v6)
-	}
-	p.state.routes = append(p.state.routes, r)
-}
-
-func (p *stateParser) resolver(v value) {
-	dns := &p.state.dns
-	dns.path = v.path
-	v.fields(func(name string, v value) bool {
-		switch name {
-		case "server":
-			v.each(func(v value) {
-				text := v.text()
-				server, err := netip.ParseAddr(text)
-				if err != nil {
-					v.refuse("is %q, which is no address of a name server", text)
-				}
-				dns.servers = append(dns.servers, server)
-			})
-		case "search":
-			dns.search = v.texts()
-		case "options":
-			dns.options = v.texts()
-		default:
-			return false
-		}
-		return true
-	})
 }

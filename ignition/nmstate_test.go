@@ -88,16 +88,57 @@ dns-resolver: {config: {server: [192.0.2.53]}}
 	}
 }
 
+// trunkHost has a bridge that keeps VLANs apart, on a bond whose ports it says more of, with a routing table of its own and
+// rules that lead there.
+func trunkHost() HostNetwork {
+	return HostNetwork{
+		YAML: `interfaces:
+- name: br-ex
+  type: linux-bridge
+  mac-address: 52:54:00:00:00:0d
+  bridge:
+    options:
+      mac-ageing-time: 300
+      multicast-snooping: true
+      group-forward-mask: 8
+      stp: {enabled: false, forward-delay: 15, hello-time: 2, max-age: 20, priority: 32768}
+    port:
+    - name: bond0
+      stp-hairpin-mode: true
+      stp-path-cost: 100
+      stp-priority: 32
+      vlan: {mode: trunk, tag: 100, enable-native: true, trunk-tags: [{id: 101}, {id-range: {min: 500, max: 599}}]}
+    - {name: eth2, vlan: {mode: access, tag: 7}}
+  ipv4: {enabled: true, address: [{ip: 192.0.2.41, prefix-length: 24}]}
+  ipv6: {enabled: true, dhcp: true, autoconf: true, token: "::41"}
+- name: bond0
+  type: bond
+  link-aggregation:
+    mode: 1
+    options: {miimon: 100, primary: eth0, primary_reselect: 1, fail_over_mac: 0}
+    port: [eth0, eth1]
+    ports-config: [{name: eth0, queue-id: 0, priority: 0}, {name: eth1, queue-id: 3}]
+routes:
+  config:
+  - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: br-ex, table-id: 70, metric: 20}
+  - {destination: 198.51.100.1, next-hop-address: 192.0.2.2, next-hop-interface: br-ex, weight: 3, cwnd: 20}
+route-rules:
+  config:
+  - {ip-from: 192.0.2.41, route-table: 70, priority: 100}
+  - {ip-to: 198.51.100.9/24, fwmark: 0x30, fwmask: 0x10, iif: eth2}
+  - {family: ipv6, action: prohibit}
+`,
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0d", Name: "eth0"}, {MAC: "52:54:00:00:00:0e", Name: "eth1"}, {MAC: "52:54:00:00:00:0f", Name: "eth2"}},
+	}
+}
+
 func TestKeyfilesSayWhatTheGoldenFileShows(t *testing.T) {
 	var b strings.Builder
-	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost()} {
-		cards, err := host.cards()
-		require.NoError(t, err)
-		state, err := parseState(host.YAML, cards)
-		require.NoError(t, err)
-		files, err := state.keyfiles("", cards)
-		require.NoError(t, err)
-		for _, f := range files {
+	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost(), bridgedHost("52:54:00:00:00:0c"), trunkHost()} {
+		planned, beyond, fault := planHost(host)
+		require.Nil(t, fault)
+		require.Nil(t, beyond)
+		for _, f := range planned.files {
 			fmt.Fprintf(&b, "===== %s, mode %04o\n%s\n", f.Path, f.Mode, f.Data)
 		}
 	}
@@ -142,13 +183,13 @@ func TestStaticNetworkLiesWhereTheLiveSystemLooks(t *testing.T) {
 				"etc/systemd/system/initrd.target.d/static-network.conf", "etc/systemd/system/static-network.service", "usr/local/bin/static-network",
 			}, "",
 		},
-		"a bridge in one of them": {
-			[]HostNetwork{{ethernet, card(0)}, bridgedHost("52:54:00:00:00:0c")},
+		"a virtual switch in one of them": {
+			[]HostNetwork{{ethernet, card(0)}, switchedHost("52:54:00:00:00:0c")},
 			[]string{
 				"/etc/assisted/network/host0/mac_interface.ini", "/etc/assisted/network/host0/ymlFile0.yml",
 				"/etc/assisted/network/host1/mac_interface.ini", "/etc/assisted/network/host1/ymlFile1.yml", "/usr/local/bin/static-network",
 			},
-			nil, "static network: host 1: interfaces[1].bridge can't be said in NetworkManager's keyfiles, which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out",
+			nil, "static network: host 1: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in NetworkManager's keyfiles, which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +248,7 @@ func TestNetworkDescriptionsAreRefusedByTheFieldAtFault(t *testing.T) {
 		"an address without a prefix":      {head + "  ipv4: {address: [{ip: 192.0.2.1}]}", `interfaces[0].ipv4.address[0] (line 4) needs an ip and a prefix-length`},
 		"an address twice":                 {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}, {ip: 192.0.2.1, prefix-length: 24}]}", `interfaces[0].ipv4.address[1] (line 4) is there a second time`},
 		"a text for true":                  {head + "  ipv4: {enabled: maybe}", `interfaces[0].ipv4.enabled (line 4) is "maybe"; it must be true or false`},
-		"autoconf without DHCP":            {head + "  ipv6: {enabled: true, autoconf: true}", `interfaces[0].ipv6.autoconf goes with dhcp: true only`},
+		"autoconf without DHCP":            {head + "  ipv6: {enabled: true, autoconf: true}", `interfaces[0].ipv6.autoconf (line 4) goes with dhcp: true only`},
 		"a list for a mapping":             {head + "  ipv4: [dhcp]", `interfaces[0].ipv4 (line 4) must be a mapping`},
 		"a mapping for a list":             {"interfaces: {name: eth0}", `interfaces (line 1) must be a list`},
 		"an MTU too small":                 {head + "  mtu: 20", `interfaces[0].mtu (line 4) is "20"; it must be a whole number from 68 to 65535`},
@@ -215,27 +256,69 @@ func TestNetworkDescriptionsAreRefusedByTheFieldAtFault(t *testing.T) {
 		"a state that is none":             {head + "  state: upp", `interfaces[0].state (line 4) is "upp"; it must be one of up, down, absent, ignore`},
 		"an interface without a name":      {"interfaces:\n- type: ethernet\n", `interfaces[0] (line 2) needs a name without blanks and slashes; it has ""`},
 		"a name with a slash":              {"interfaces:\n- name: ../etc\n", `interfaces[0] (line 2) needs a name without blanks and slashes; it has "../etc"`},
-		"a name twice":                     {head + "- name: eth0\n  type: ethernet", `interfaces[1].name is "eth0", as that of interfaces[0]`},
-		"a key twice":                      {head + "  mtu: 1500\n  mtu: 1400", `mapping key "mtu" already defined`},
+		"a name twice":                     {head + "- name: eth0\n  type: ethernet", `interfaces[1].name (line 4) is "eth0", as that of interfaces[0]`},
+		"a key twice":                      {head + "  mtu: 1500\n  mtu: 1400", `interfaces[0].mtu (line 5) is there a second time; the first is in line 4`},
 		"a line feed in a value":           {head + "  profile-name: \"a\\n[bond]\"", `interfaces[0].profile-name (line 4) must be one line without control characters`},
-		"a bond without a mode":            {head + "- name: bond0\n  type: bond\n  link-aggregation: {port: [eth0]}", `interfaces[1].link-aggregation.mode is missing`},
+		"a bond without a mode":            {head + "- name: bond0\n  type: bond\n  link-aggregation: {port: [eth0]}", `interfaces[1].link-aggregation.mode (line 6) is missing`},
 		"a bond's mode that is none":       {head + "- name: bond0\n  type: bond\n  link-aggregation: {mode: 7, port: [eth0]}", `interfaces[1].link-aggregation.mode (line 6) is "7"; the modes of a bond are`},
-		"a bond of unknown ports":          {head + "- name: bond0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth7]}", `interfaces[1].link-aggregation.port[0] is "eth7", which is no interface of this description`},
-		"a port of two bonds":              {head + "- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}\n- name: b1\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[2].link-aggregation.port[0] is "eth0", which is a port already`},
+		"a bond of unknown ports":          {head + "- name: bond0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth7]}", `interfaces[1].link-aggregation.port[0] (line 6) is "eth7", which is no interface of this description`},
+		"a port of two bonds":              {head + "- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}\n- name: b1\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
 		"a bond in itself":                 {head + "- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [b0]}", `or the bond itself`},
 		"a bond's option with a bracket":   {head + "- name: b0\n  type: bond\n  link-aggregation: {mode: 1, options: {'a]': 1}, port: [eth0]}", `options.a] (line 6) is no option of a bond`},
-		"a port with addresses":            {head + "  ipv4: {enabled: true, dhcp: true}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[0] is a port of b0 and can't have addresses of its own`},
+		"a port with addresses":            {head + "  ipv4: {enabled: true, dhcp: true}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[0] (line 2) is a port of b0 and can't have addresses of its own`},
 		"a VLAN's id that is none":         {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5000}", `interfaces[1].vlan.id (line 6) is "5000"; it must be a whole number from 0 to 4094`},
-		"a VLAN on nothing":                {head + "- name: v\n  type: vlan\n  vlan: {id: 5}", `interfaces[1].vlan.base-iface is missing`},
-		"a VLAN on itself":                 {head + "- name: v\n  type: vlan\n  vlan: {base-iface: v, id: 5}", `interfaces[1].vlan.base-iface is "v"`},
-		"a VLAN with too long a name":      {head + "- name: enp129s0f0np0.100\n  type: vlan\n  vlan: {base-iface: eth0, id: 100}", `interfaces[1].name is "enp129s0f0np0.100"; Linux takes names of up to 15 characters`},
+		"a VLAN on nothing":                {head + "- name: v\n  type: vlan\n  vlan: {id: 5}", `interfaces[1].vlan.base-iface (line 6) is missing`},
+		"a VLAN on itself":                 {head + "- name: v\n  type: vlan\n  vlan: {base-iface: v, id: 5}", `interfaces[1].vlan.base-iface (line 6) is "v"`},
+		"a VLAN with too long a name":      {head + "- name: enp129s0f0np0.100\n  type: vlan\n  vlan: {base-iface: eth0, id: 100}", `interfaces[1].name (line 4) is "enp129s0f0np0.100"; Linux takes names of up to 15 characters`},
 		"a route to nowhere":               {head + "routes: {config: [{next-hop-interface: eth0}]}", `routes.config[0] (line 4) needs a destination such as 0.0.0.0/0`},
-		"a destination that is none":       {head + "routes: {config: [{destination: default, next-hop-interface: eth0}]}", `routes.config[0].destination (line 4) is "default"; a destination looks like`},
+		"a destination that is none":       {head + "routes: {config: [{destination: default, next-hop-interface: eth0}]}", `routes.config[0].destination (line 4) is "default"; a network looks like`},
 		"a gateway of the other family":    {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-address: '::1', next-hop-interface: eth0}]}", `routes.config[0].next-hop-address (line 4) is "::1", which is no IPv4 address`},
-		"a route through nothing":          {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eht0}]}", `routes.config[0].next-hop-interface is "eht0", which is no interface of this description`},
-		"a route where there is no IPv4":   {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0}]}", `routes.config[0].next-hop-interface is "eth0", which has no IPv4 addresses`},
+		"a route through nothing":          {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eht0}]}", `routes.config[0].next-hop-interface (line 4) is "eht0", which is no interface of this description`},
+		"a route where there is no IPv4":   {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0}]}", `routes.config[0].next-hop-interface (line 4) is "eth0", which has no IPv4 addresses`},
 		"a name server that is a name":     {head + "dns-resolver: {config: {server: [ns.example]}}", `dns-resolver.config.server[0] (line 4) is "ns.example", which is no address of a name server`},
-		"aliases that grow beyond measure": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\ninterfaces: [{name: eth0}]", `excessive aliasing`},
+		"a route whose gateway is itself":  {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\nroutes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}", `routes.config[0].next-hop-address (line 5) is 192.0.2.1, an address of eth0 itself`},
+		"a rule for both families":         {head + "route-rules: {config: [{ip-from: 192.0.2.0/24, ip-to: '2001:db8::/64'}]}", `route-rules.config[0] (line 4) speaks of IPv4 and IPv6; a rule is for one of them`},
+		"a rule for neither family":        {head + "route-rules: {config: [{route-table: 5}]}", `route-rules.config[0] (line 4) needs ip-from, ip-to or a family`},
+		"a rule where there is no IPv4":    {head + "route-rules: {config: [{ip-from: 192.0.2.0/24}]}", `route-rules.config[0] (line 4) is a rule for IPv4, and no interface has IPv4 addresses`},
+		"a mask without a mark":            {head + "route-rules: {config: [{family: ipv4, fwmask: 1}]}", `route-rules.config[0] (line 4) has a fwmask and no fwmark`},
+		"a slip of the pen":                {head + "  mut: 9000", `interfaces[0].mut (line 4) is nothing that nmstate knows; mtu may be meant`},
+		"a slip in an address":             {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix_length: 24}]}", `interfaces[0].ipv4.address[0].prefix_length (line 4) is nothing that nmstate knows; prefix-length may be meant`},
+		"a slip in a bond's option":        {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 4, port: [eth0], options: {lacp-rat: fast}}", `interfaces[1].link-aggregation.options.lacp-rat (line 6) is nothing that nmstate knows; lacp_rate may be meant`},
+		"IPv6's word for IPv4":             {head + "  ipv4: {enabled: true, autoconf: true}", `interfaces[0].ipv4.autoconf (line 4) is for IPv6`},
+		"a small MTU with IPv6":            {head + "  mtu: 1000\n  ipv6: {dhcp: true}", `interfaces[0].mtu (line 4) is 1000, and Linux has no IPv6 below 1280`},
+		"a speed without duplex":           {head + "  ethernet: {speed: 1000}", `interfaces[0].ethernet (line 4) needs speed and duplex together, or neither`},
+		"an address that is a network's":   {head + "  ipv4: {address: [{ip: 224.0.0.5, prefix-length: 24}]}", `interfaces[0].ipv4.address[0] (line 4) is 224.0.0.5, which no interface can have`},
+		"one address on two interfaces":    {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\n- name: eno1\n  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 25}]}", `interfaces[1].ipv4.address[0].ip (line 6) is 192.0.2.1, which eth0 has already`},
+		"a token and stable privacy":       {head + "  ipv6: {dhcp: true, autoconf: true, token: '::5', addr-gen-mode: stable-privacy}", `interfaces[0].ipv6 (line 4) has a token, which goes with addr-gen-mode: eui64 only`},
+		"a token that is a whole address":  {head + "  ipv6: {dhcp: true, autoconf: true, token: '2001:db8::5'}", `interfaces[0].ipv6.token (line 4) is "2001:db8::5"; it must be the lower 64 bits`},
+		"a client id of words":             {head + "  ipv4: {dhcp: true, dhcp-client-id: me}", `interfaces[0].ipv4.dhcp-client-id (line 4) is "me"; it must be ll, iaid+duid, or octets`},
+		"a bond's option of other modes":   {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {lacp_rate: fast}}", `interfaces[1].link-aggregation.options.lacp_rate (line 6) is an option of the modes 802.3ad, and this bond's is active-backup`},
+		"a bond watched in two ways":       {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {miimon: 100, arp_interval: 100, arp_ip_target: 192.0.2.1}}", `options.arp_interval (line 6) and miimon are two ways to watch links`},
+		"a delay without watching":         {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {updelay: 100}}", `options.updelay (line 6) needs miimon`},
+		"a primary that is no port":        {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {primary: eth1}}", `options.primary (line 6) is "eth1", which is no port of the bond`},
+		"a MAC that the bond takes itself": {head + "- name: b\n  type: bond\n  mac-address: 52:54:00:00:00:09\n  link-aggregation: {mode: 1, port: [eth0], options: {fail_over_mac: active}}", `interfaces[1].mac-address (line 6) does not go with fail_over_mac: active`},
+		"a bridge of unknown ports":        {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth7}]}", `interfaces[1].bridge.port[0] (line 6) is "eth7", which is no interface of this description`},
+		"a bridge on itself":               {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: v}]}\n- name: v\n  type: vlan\n  vlan: {base-iface: br0, id: 5}", `lies on itself, by its ports or the interface that its VLAN is on`},
+		"a port of a bond and of a bridge": {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
+		"a port that names another bridge": {head + "  controller: br1\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: br1\n  type: linux-bridge", `interfaces[0].controller (line 4) is "br1", and br0 has it as a port`},
+		"a forward delay too short":        {head + "- name: br0\n  type: linux-bridge\n  bridge: {options: {stp: {forward-delay: 1}}, port: [{name: eth0}]}", `interfaces[1].bridge.options.stp.forward-delay (line 6) is "1"; it must be a whole number from 2 to 30`},
+		"a port's VLANs without a mode":    {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {tag: 5}}]}", `interfaces[1].bridge.port[0].vlan (line 6) needs the mode access or trunk`},
+		"an access port with a trunk":      {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: access, tag: 5, trunk-tags: [{id: 6}]}}]}", `interfaces[1].bridge.port[0].vlan (line 6) is an access port`},
+		"a trunk without native":           {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, tag: 5, trunk-tags: [{id: 6}]}}]}", `tag, the VLAN of frames without one, and enable-native: true go together`},
+		"a range that goes down":           {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, trunk-tags: [{id-range: {min: 9, max: 5}}]}}]}", `trunk-tags[0].id-range (line 6) needs a min and a max that is not below it`},
+		"a VLAN without an id":             {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0}", `interfaces[1].vlan.id (line 6) is missing`},
+		"a VLAN twice":                     {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5}\n- name: w\n  type: vlan\n  vlan: {base-iface: eth0, id: 5}", `interfaces[2].vlan.id (line 9) is 5 on eth0, as that of v`},
+		"a VLAN larger than what it is on": {head + "  mtu: 1500\n- name: v\n  type: vlan\n  mtu: 9000\n  vlan: {base-iface: eth0, id: 5}", `interfaces[1].mtu (line 7) is 9000, above the 1500 of eth0 that the VLAN lies on`},
+		"a tab":                            {"interfaces:\n- name: eth0\n\tmtu: 1500", `the network YAML can't be read: line 3 begins with a tab; YAML is indented with blanks`},
+		"a tab behind blanks":              {"interfaces:\n- name: eth0\n  ipv4:\n  \tenabled: true", `begins with a tab; YAML is indented with blanks`},
+		"ten megabytes":                    {head + "  description: '" + strings.Repeat("x", 10<<20) + "'", `the network YAML has 10.0 MiB; up to 1 MiB are read for one host`},
+		"two documents":                    {head + "---\n" + head, `the network YAML has a second document from line 4 on (behind ---); a host has one`},
+		"an anchor that is not there":      {"interfaces:\n- *a", `unknown anchor 'a' referenced`},
+		"an anchor in itself":              {"interfaces: &a\n- *a", `lies in more than 32 mappings and lists`},
+		"a key that is a list":             {"interfaces:\n- [a]: b", `interfaces[0] (line 2) has a key that is no name`},
+		"a merge of no mapping":            {"interfaces:\n- <<: 5", `interfaces[0].<< (line 2) must stand for a mapping`},
+		"a policy":                         {"capture: {a: interfaces.name == 'eth0'}\ndesiredState: {interfaces: [{name: eth0}]}", `is a policy with captures; give the desired state alone`},
+		"aliases that grow beyond measure": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\ninterfaces: [{name: eth0}]", `aliases counted each time`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := minimal()
@@ -249,24 +332,30 @@ func TestNetworkDescriptionsAreRefusedByTheFieldAtFault(t *testing.T) {
 
 func TestFieldsBeyondKeyfilesAreNamed(t *testing.T) {
 	const head = "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n"
+	const cant = " can't be said in NetworkManager's keyfiles"
 	for want, text := range map[string]string{
-		"interfaces[0].ethtool":                       head + "  ethtool: {feature: {rx-gro: true}}",
-		"interfaces[0].state":                         head + "  state: down",
-		"interfaces[0].ethernet.sr-iov":               head + "  ethernet: {sr-iov: {total-vfs: 2}}",
-		"interfaces[1].type linux-bridge":             head + "- name: br0\n  type: linux-bridge",
-		"interfaces[1].vlan.protocol":                 head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5, protocol: 802.1ad}",
-		"interfaces[1].link-aggregation.ports-config": head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eno1], ports-config: [{name: eno1}]}",
-		"routes.config[0].cwnd":                       head + "routes: {config: [{destination: 10.0.0.0/8, next-hop-interface: eth0, cwnd: 20}]}",
-		"routes.config[0].next-hop-interface":         head + "routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.1}]}",
-		"route-rules":                                 head + "route-rules: {config: [{ip-to: 192.0.2.0/24}]}",
-		"hostname":                                    head + "hostname: {config: h}",
-		"dns-resolver.config.server 2001:db8::1":      head + "dns-resolver: {config: {server: ['2001:db8::1']}}",
+		"interfaces[0].ethtool (line 4)" + cant:                                                                                 head + "  ethtool: {feature: {rx-gro: true}}",
+		"interfaces[0].ethernet.sr-iov (line 4)" + cant:                                                                         head + "  ethernet: {sr-iov: {total-vfs: 2}}",
+		"hostname (line 4)" + cant:                                                                                              head + "hostname: {config: h}",
+		"routes.config[0].route-type (line 4)" + cant:                                                                           head + "routes: {config: [{destination: 10.0.0.0/8, next-hop-interface: eth0, route-type: blackhole}]}",
+		"routes.config[0].state (line 4)" + cant:                                                                                head + "routes: {config: [{next-hop-interface: eth0, state: absent}]}",
+		`interfaces[0].state (line 4) is "down", which` + cant + ": they bring interfaces up":                                   head + "  state: down",
+		`interfaces[1].type (line 5) is "ovs-bridge", which` + cant:                                                             head + "- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}",
+		`interfaces[1].type (line 5) is "vrf", which` + cant:                                                                    head + "- name: vrf0\n  type: vrf\n  vrf: {port: [eth0], route-table-id: 100}",
+		`interfaces[1].vlan.protocol (line 6) is "802.1ad", which` + cant:                                                       head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5, protocol: 802.1ad}",
+		"interfaces[1].link-aggregation.ports-config[0].priority (line 6)" + cant:                                               head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eno1], ports-config: [{name: eno1, priority: 3}]}",
+		"interfaces[1].link-aggregation.options.balance_slb (line 6)" + cant:                                                    head + "- name: b\n  type: bond\n  link-aggregation: {mode: 2, port: [eno1], options: {balance_slb: 1}}",
+		"routes.config[0].next-hop-interface (line 4) is missing; a route without an interface" + cant:                          head + "routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.1}]}",
+		"dns-resolver.config.server[0] (line 4) is 2001:db8::1, for which no interface has addresses of its kind, so it" + cant: head + "dns-resolver: {config: {server: ['2001:db8::1']}}",
+		`interfaces[0].controller (line 4) is "br9", which is no bond or bridge of this description, so it` + cant:              head + "  controller: br9",
+		`interfaces[1].copy-mac-from (line 6) is "eno9", which has no MAC address in mac_interface_map, so it` + cant:           head + "- name: b\n  type: bond\n  copy-mac-from: eno9\n  link-aggregation: {mode: 1, port: [eno1]}",
 	} {
 		t.Run(want, func(t *testing.T) {
-			state, err := parseState(text, []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}})
-			require.NoError(t, err)
-			_, err = state.keyfiles("", nil)
-			require.ErrorContains(t, err, want+" can't be said in NetworkManager's keyfiles")
+			state, fault := parseState(text, []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}})
+			require.Nil(t, fault)
+			_, beyond := state.keyfiles("", nil)
+			require.NotNil(t, beyond)
+			require.Equal(t, want, beyond.Sentence())
 		})
 	}
 }
@@ -278,22 +367,29 @@ func FuzzKeyfiles(f *testing.F) {
 	f.Add(bondedHost().YAML)
 	f.Add(taggedHost().YAML)
 	f.Add(bridgedHost("52:54:00:00:00:01").YAML)
+	f.Add(trunkHost().YAML)
+	f.Add(switchedHost("52:54:00:00:00:01").YAML)
 	f.Add("interfaces:\n- &a {name: eth0}\n- *a\n")
 	cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"}, {MAC: "52:54:00:00:00:03", Name: "eth2"}}
-	sections := []string{"[connection]", "[ethernet]", "[bond]", "[vlan]", "[ipv4]", "[ipv6]"}
+	sections := []string{"[connection]", "[ethernet]", "[bond]", "[bond-port]", "[bridge]", "[bridge-port]", "[vlan]", "[ipv4]", "[ipv6]"}
 	f.Fuzz(func(t *testing.T, text string) {
-		state, err := parseState(text, cards)
-		if err != nil {
-			require.NotContains(t, err.Error(), "\x00")
+		host := HostNetwork{YAML: text, Interfaces: cards}
+		planned, beyond, fault := planHost(host)
+		again, beyondAgain, faultAgain := planHost(host)
+		require.Equal(t, fault, faultAgain)
+		require.Equal(t, beyond, beyondAgain)
+		require.Equal(t, planned.files, again.files)
+		for _, f := range []*NetworkFault{fault, beyond} {
+			if f != nil {
+				require.NotContains(t, f.Error(), "\x00")
+				require.NotContains(t, f.Error(), "\n\n")
+				require.LessOrEqual(t, f.Line, strings.Count(text, "\n")+strings.Count(text, "\r")+strings.Count(text, "\u0085")+strings.Count(text, "\u2028")+strings.Count(text, "\u2029")+1)
+			}
+		}
+		if fault != nil {
 			return
 		}
-		files, err := state.keyfiles("host0-", cards)
-		again, errAgain := parseState(text, cards)
-		require.NoError(t, errAgain)
-		twice, errTwice := again.keyfiles("host0-", cards)
-		require.Equal(t, err, errTwice)
-		require.Equal(t, files, twice)
-		for _, file := range files {
+		for _, file := range planned.files {
 			require.True(t, fs.ValidPath(file.Path), file.Path)
 			require.NotContains(t, file.Path, "/")
 			for line := range strings.Lines(string(file.Data)) {
@@ -306,9 +402,9 @@ func FuzzKeyfiles(f *testing.F) {
 				require.NotContains(t, key, "[", line)
 			}
 		}
-		if _, err := nmPolicy(text, cards); err != nil {
-			require.NotEmpty(t, err.Error())
-		}
+		policy, err := nmPolicy(planned.state.document, planned.cards)
+		require.NoError(t, err)
+		require.NoError(t, yaml.Unmarshal(policy, new(any)))
 	})
 }
 
@@ -342,11 +438,10 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 				h.Content = slices.DeleteFunc(h.Content, func(n *yaml.Node) bool { return n == field(&h, "mac_interface_map") || n.Value == "mac_interface_map" })
 				text, err := yaml.Marshal(&h)
 				require.NoError(t, err)
-				state, err := parseState(string(text), cards)
-				require.NoError(t, err, "%s, host %d", name, i)
-				files, err := state.keyfiles("", cards)
-				require.NoError(t, err, "%s, host %d", name, i)
-				require.NotEmpty(t, files)
+				planned, beyond, fault := planHost(HostNetwork{YAML: string(text), Interfaces: cards})
+				require.Nil(t, fault, "%s, host %d", name, i)
+				require.Nil(t, beyond, "%s, host %d", name, i)
+				require.NotEmpty(t, planned.files)
 			}
 		}
 	})
@@ -367,12 +462,9 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 					require.NoError(t, err, path)
 					for _, host := range hostNetworks(t, &document) {
 						found++
-						cards, err := host.cards()
-						require.NoError(t, err, path)
-						state, err := parseState(host.YAML, cards)
-						require.NoError(t, err, "%s\n%s", path, host.YAML)
-						_, err = state.keyfiles("", cards)
-						require.NoError(t, err, "%s\n%s", path, host.YAML)
+						_, beyond, fault := planHost(host)
+						require.Nil(t, fault, "%s\n%s", path, host.YAML)
+						require.Nil(t, beyond, "%s\n%s", path, host.YAML)
 					}
 				}
 			}
@@ -380,26 +472,39 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 		require.Greater(t, found, 3)
 	})
 	t.Run("nmstate's own examples", func(t *testing.T) {
-		paths, err := filepath.Glob(filepath.Join(dir, "nmstate", "*.yml"))
+		golden(t, "nmstate-examples.txt", examplesOfNmstate(t, dir))
+	})
+}
+
+// examplesOfNmstate says of each example whether it became keyfiles, or what keeps it from that.
+func examplesOfNmstate(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, pattern := range []string{"*.yml", "policy/*/*.yml"} {
+		paths, err := filepath.Glob(filepath.Join(dir, "nmstate", pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, paths)
-		cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"}}
-		converted := 0
 		for _, path := range paths {
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			state, err := parseState(string(text), cards)
-			if err == nil {
-				_, err = state.keyfiles("", cards)
+			name, err := filepath.Rel(filepath.Join(dir, "nmstate"), path)
+			require.NoError(t, err)
+			planned, beyond, fault := planHost(HostNetwork{YAML: string(text), Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"}}})
+			switch {
+			case fault != nil:
+				fmt.Fprintf(&b, "%-60s refused: %s\n", name, fault.Sentence())
+			case beyond != nil:
+				fmt.Fprintf(&b, "%-60s policy: %s\n", name, beyond.Sentence())
+			default:
+				var files []string
+				for _, f := range planned.files {
+					files = append(files, strings.TrimSuffix(f.Path, ".nmconnection"))
+				}
+				fmt.Fprintf(&b, "%-60s keyfiles: %s\n", name, strings.Join(files, ", "))
 			}
-			if err == nil {
-				converted++
-				continue
-			}
-			require.Regexp(t, `(can't be said in NetworkManager's keyfiles|no list of interfaces)`, err.Error(), filepath.Base(path))
 		}
-		require.Equal(t, 2, converted, "the others have bridges, tunnels, rules or take away what is there")
-	})
+	}
+	return b.String()
 }
 
 // hostNetworks finds the descriptions in a document: mappings with the state as config and the cards as interfaces.

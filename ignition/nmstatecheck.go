@@ -10,47 +10,63 @@ import (
 // interfaceNameLimit is the kernel's IFNAMSIZ without the end of the text.
 const interfaceNameLimit = 15
 
-// check joins what the parts of a state say of each other, and refuses what doesn't fit together.
+// smallestIPv6MTU is below which Linux switches IPv6 off on an interface: RFC 8200, section 5.
+const smallestIPv6MTU = 1280
+
+// stateChecker joins what the parts of a state say of each other, and refuses what doesn't fit together.
+type stateChecker struct {
+	*stateParser
+	cards []NetworkInterface
+	macs  map[string]string // of cards, by their names
+	links map[string]*link
+	// Who has an address, and who is which VLAN of which interface.
+	owners map[netip.Addr]*link
+	tagged map[vlan]*link
+}
+
 func (p *stateParser) check(cards []NetworkInterface) {
-	links := make(map[string]*link)
+	c := &stateChecker{
+		stateParser: p, cards: cards, macs: make(map[string]string), links: make(map[string]*link),
+		owners: make(map[netip.Addr]*link), tagged: make(map[vlan]*link),
+	}
+	for _, card := range cards {
+		c.macs[card.Name] = card.MAC
+	}
 	for _, l := range p.state.interfaces {
-		if other := links[l.name]; other != nil && !strings.HasPrefix(l.kind+other.kind, "ovs-") && !strings.HasPrefix(l.kind, "ovs-") {
+		if other := c.links[l.name]; other != nil && !strings.HasPrefix(l.kind, "ovs-") && !strings.HasPrefix(other.kind, "ovs-") {
 			p.refuse(l.path+".name", 0, "is %q, as that of %s", l.name, other.path)
 			return
 		}
-		links[l.name] = l
+		c.links[l.name] = l
 	}
-	macs := make(map[string]string)
-	for _, card := range cards {
-		macs[card.Name] = card.MAC
+	// Interfaces that are ports and not described are added while this goes on.
+	for _, l := range slices.Clone(p.state.interfaces) {
+		if l.up {
+			c.link(l)
+		}
+	}
+	for _, l := range slices.Clone(p.state.interfaces) {
+		if l.up {
+			c.ports(l)
+			c.vlan(l)
+		}
 	}
 	for _, l := range p.state.interfaces {
 		if l.up {
-			p.checkLink(l, macs)
+			c.port(l)
+			c.addresses(l)
 		}
 	}
-	for _, l := range p.state.interfaces {
-		switch {
-		case l.up && l.kind == "bond":
-			p.checkBond(l, links, macs)
-		case l.up && l.kind == "vlan":
-			p.checkVLAN(l, links, macs)
-		}
-	}
-	for _, l := range p.state.interfaces {
-		if l.controller != nil && (l.v4.on() || l.v6.on()) {
-			p.refuse(l.path, 0, "is a port of %s and can't have addresses of its own", l.controller.name)
-		}
-		if _, ok := macs[l.copyMACOf]; l.copyMACOf != "" && !ok {
-			p.beyond(l.path + ".copy-mac-from")
-		} else if ok {
-			l.clonedMAC = macs[l.copyMACOf]
-		}
-	}
+	c.circles()
 	for _, r := range p.state.routes {
-		p.checkRoute(r, links)
+		c.route(r)
 	}
-	p.checkUse(cards)
+	for _, r := range p.state.rules {
+		if p.state.ruleLink(r) == nil {
+			p.refuse(r.path, 0, "is a rule for %s, and no interface has %s addresses", familyName(r.v6), familyName(r.v6))
+		}
+	}
+	c.use()
 }
 
 func (f *family) on() bool { return f != nil && f.enabled }
@@ -62,97 +78,216 @@ func (l *link) family(v6 bool) *family {
 	return l.v4
 }
 
-func (p *stateParser) checkLink(l *link, macs map[string]string) {
-	switch l.kind {
-	case "ethernet":
+// known tells whether a name is that of an interface of the description, of a card with a MAC address, or one that Linux
+// gives to cards.
+func (c *stateChecker) known(name string) bool {
+	return c.links[name] != nil || c.macs[name] != "" || physicalName.MatchString(name)
+}
+
+func (c *stateChecker) link(l *link) {
+	if l.kind == "ethernet" {
 		if l.mac == "" {
-			l.mac = macs[l.name]
+			l.mac = c.macs[l.name]
 		}
 		if l.mac == "" && !physicalName.MatchString(l.name) {
-			p.refuse(l.path+".name", 0, "is %q, which has no MAC address in mac_interface_map and is no name that Linux gives to a card", l.name)
+			c.refuse(l.path+".name", 0, "is %q, which has no MAC address in mac_interface_map and is no name that Linux gives to a card", l.name)
 		}
 		if l.clonedMAC == l.mac {
 			l.clonedMAC = ""
 		}
-	case "bond", "vlan":
-		if len(l.name) > interfaceNameLimit {
-			p.refuse(l.path+".name", 0, "is %q; Linux takes names of up to %d characters", l.name, interfaceNameLimit)
-		}
-	default:
-		p.beyond(l.path + ".type " + l.kind)
+	}
+	if len(l.name) > interfaceNameLimit {
+		c.refuse(l.path+".name", 0, "is %q; Linux takes names of up to %d characters", l.name, interfaceNameLimit)
 	}
 	if l.v6.on() && l.v6.autoconf && !l.v6.dhcp {
-		p.refuse(l.path+".ipv6.autoconf", 0, "goes with dhcp: true only, which lets the router choose; set both or neither")
+		c.refuse(l.path+".ipv6.autoconf", 0, "goes with dhcp: true only, which lets the router choose; set both or neither")
 	}
-	for _, v6 := range []bool{false, true} {
-		if f := l.family(v6); f != nil && f.autoconf && !v6 {
-			p.refuse(l.path+".ipv4.autoconf", 0, "is for IPv6")
-		}
+	if l.v6.on() && l.mtu > 0 && l.mtu < smallestIPv6MTU {
+		c.refuse(l.path+".mtu", 0, "is %d, and Linux has no IPv6 below %d", l.mtu, smallestIPv6MTU)
 	}
-}
-
-func (p *stateParser) checkBond(l *link, links map[string]*link, macs map[string]string) {
-	if l.mode == "" {
-		p.refuse(l.path+".link-aggregation.mode", 0, "is missing; it is one of %s", strings.Join(bondModes, ", "))
+	if l.copyMACOf == "" {
 		return
 	}
-	for i, name := range l.ports {
+	if mac, ok := c.macs[l.copyMACOf]; ok {
+		l.clonedMAC = mac
+	} else {
+		c.beyond(l.path+".copy-mac-from", 0, fmt.Sprintf("is %q, which has no MAC address in mac_interface_map, so it %s", l.copyMACOf, beyondKeyfiles))
+	}
+}
+
+// ports joins a bond or bridge with its ports, which need no description of their own.
+func (c *stateChecker) ports(l *link) {
+	if l.kind == "bond" && l.bond.mode == "" {
+		c.refuse(l.path+".link-aggregation.mode", 0, "is missing; it is one of %s", strings.Join(bondModes, ", "))
+		return
+	}
+	if l.kind == "bond" && l.clonedMAC != "" && l.bond.mode == "active-backup" && l.option("fail_over_mac") == "active" {
+		c.refuse(l.path+".mac-address", 0, "does not go with fail_over_mac: active, by which the bond takes the address of the active port")
+	}
+	for i, name := range l.portNames() {
 		path := fmt.Sprintf("%s.link-aggregation.port[%d]", l.path, i)
-		port := links[name]
-		if port == nil {
-			if macs[name] == "" && !physicalName.MatchString(name) {
-				p.refuse(path, 0, "is %q, which is no interface of this description and has no MAC address in mac_interface_map", name)
-				return
-			}
-			port = &link{path: path, name: name, kind: "ethernet", up: true, mac: macs[name]}
-			links[name] = port
-			p.state.interfaces = append(p.state.interfaces, port)
+		if l.kind == "linux-bridge" {
+			path = l.bridge.ports[i].path
 		}
-		if port == l || port.controller != nil {
-			p.refuse(path, 0, "is %q, which is a port already or the bond itself", name)
+		if !c.known(name) {
+			c.refuse(path, 0, "is %q, which is no interface of this description and has no MAC address in mac_interface_map", name)
 			return
 		}
-		port.controller = l
+		port := c.links[name]
+		if port == nil {
+			port = &link{path: path, name: name, kind: "ethernet", up: true, mac: c.macs[name]}
+			c.links[name] = port
+			c.state.interfaces = append(c.state.interfaces, port)
+		}
+		switch {
+		case port == l || port.controller != nil:
+			c.refuse(path, 0, "is %q, which is a port already or the %s itself", name, strings.TrimPrefix(l.kind, "linux-"))
+			return
+		case !port.up:
+			c.refuse(path, 0, "is %q, which %s says is not up", name, port.path)
+			return
+		}
+		c.join(port, l, i)
+	}
+	for name := range l.bond.queues {
+		if !slices.Contains(l.bond.ports, name) {
+			c.refuse(l.path+".link-aggregation.ports-config", 0, "speaks of %q, which is no port of the bond", name)
+		}
+	}
+	if primary := l.option("primary"); primary != "" && !slices.Contains(l.bond.ports, primary) {
+		c.refuse(l.path+".link-aggregation.options.primary", 0, "is %q, which is no port of the bond", primary)
 	}
 }
 
-func (p *stateParser) checkVLAN(l *link, links map[string]*link, macs map[string]string) {
+func (c *stateChecker) join(port, controller *link, i int) {
+	port.controller = controller
+	if controller.kind == "linux-bridge" {
+		port.port = controller.bridge.ports[i].settings
+	} else if queue := controller.bond.queues[port.name]; queue > 0 {
+		port.port = []setting{{"queue-id", fmt.Sprint(queue)}}
+	}
+}
+
+func (c *stateChecker) vlan(l *link) {
+	if l.kind != "vlan" {
+		return
+	}
+	base := c.links[l.vlan.base]
 	switch {
-	case l.base == "":
-		p.refuse(l.path+".vlan.base-iface", 0, "is missing; it names the interface that the VLAN lies on")
-	case l.base == l.name || links[l.base] == nil && macs[l.base] == "" && !physicalName.MatchString(l.base):
-		p.refuse(l.path+".vlan.base-iface", 0, "is %q, which is no interface of this description and has no MAC address in mac_interface_map", l.base)
-	case l.protocol == "802.1ad":
-		p.beyond(l.path + ".vlan.protocol")
+	case l.vlan.base == "":
+		c.refuse(l.path+".vlan.base-iface", 0, "is missing; it names the interface that the VLAN lies on")
+	case l.vlan.base == l.name || !c.known(l.vlan.base):
+		c.refuse(l.path+".vlan.base-iface", 0, "is %q, which is no interface of this description and has no MAC address in mac_interface_map", l.vlan.base)
+	case l.vlan.id < 0:
+		c.refuse(l.path+".vlan.id", 0, "is missing; it is a number from 1 to 4094")
+	case base != nil && base.mtu > 0 && l.mtu > base.mtu:
+		c.refuse(l.path+".mtu", 0, "is %d, above the %d of %s that the VLAN lies on", l.mtu, base.mtu, base.name)
+	case l.vlan.protocol == "802.1ad":
+		c.beyond(l.path+".vlan.protocol", 0, `is "802.1ad", which `+beyondKeyfiles)
+	}
+	place := vlan{base: l.vlan.base, id: l.vlan.id}
+	if other := c.tagged[place]; other != nil {
+		c.refuse(l.path+".vlan.id", 0, "is %d on %s, as that of %s", l.vlan.id, l.vlan.base, other.name)
+	}
+	c.tagged[place] = l
+}
+
+// port checks what an interface says of itself as a port, and joins it with a controller that it names alone.
+func (c *stateChecker) port(l *link) {
+	if l.controller == nil && l.controlledBy != "" {
+		controller := c.links[l.controlledBy]
+		if controller == nil || !controller.up || !controller.controls() {
+			c.beyond(l.path+".controller", 0, fmt.Sprintf("is %q, which is no bond or bridge of this description, so it %s", l.controlledBy, beyondKeyfiles))
+			return
+		}
+		l.controller = controller
+		if controller.kind == "bond" {
+			controller.bond.ports = append(controller.bond.ports, l.name)
+		} else {
+			controller.bridge.ports = append(controller.bridge.ports, bridgePort{path: l.path + ".controller", name: l.name})
+		}
+	}
+	switch {
+	case l.controller == nil:
+	case l.controlledBy != "" && l.controlledBy != l.controller.name:
+		c.refuse(l.path+".controller", 0, "is %q, and %s has it as a port", l.controlledBy, l.controller.name)
+	case l.v4.on() || l.v6.on():
+		c.refuse(l.path, 0, "is a port of %s and can't have addresses of its own", l.controller.name)
 	}
 }
 
-func (p *stateParser) checkRoute(r route, links map[string]*link) {
+// addresses refuses one address on two interfaces of the host.
+func (c *stateChecker) addresses(l *link) {
+	for _, v6 := range []bool{false, true} {
+		for i, address := range staticAddresses(l, v6) {
+			ip := address.Addr()
+			if other := c.owners[ip]; other != nil && other != l && !ip.IsLinkLocalUnicast() {
+				c.refuse(fmt.Sprintf("%s.%s.address[%d].ip", l.path, strings.ToLower(familyName(v6)), i), 0, "is %s, which %s has already", ip, other.name)
+			}
+			c.owners[ip] = l
+		}
+	}
+}
+
+func staticAddresses(l *link, v6 bool) []netip.Prefix {
+	if f := l.family(v6); l.up && f.on() {
+		return f.addresses
+	}
+	return nil
+}
+
+// circles refuses interfaces that lie on themselves, such as a bridge with a VLAN of its own as a port.
+func (c *stateChecker) circles() {
+	done, under := make(map[*link]bool), make(map[*link]bool)
+	var visit func(l *link)
+	visit = func(l *link) {
+		if l == nil || done[l] || c.fault != nil {
+			return
+		}
+		if under[l] {
+			c.refuse(l.path, 0, "lies on itself, by its ports or the interface that its VLAN is on")
+			return
+		}
+		under[l] = true
+		for _, name := range l.portNames() {
+			visit(c.links[name])
+		}
+		if l.kind == "vlan" {
+			visit(c.links[l.vlan.base])
+		}
+		done[l] = true
+	}
+	for _, l := range c.state.interfaces {
+		visit(l)
+	}
+}
+
+func (c *stateChecker) route(r route) {
 	v6 := r.destination.Addr().Is6()
-	l := links[r.via]
+	l := c.links[r.via]
 	switch {
 	case r.via == "":
-		p.beyond(r.path + ".next-hop-interface")
+		c.beyond(r.path+".next-hop-interface", 0, "is missing; a route without an interface "+beyondKeyfiles)
 	case l == nil && physicalName.MatchString(r.via):
-		p.beyond(r.path + ".next-hop-interface")
+		c.beyond(r.path+".next-hop-interface", 0, fmt.Sprintf("is %q, which is no interface of this description, so it %s", r.via, beyondKeyfiles))
 	case l == nil:
-		p.refuse(r.path+".next-hop-interface", 0, "is %q, which is no interface of this description", r.via)
+		c.refuse(r.path+".next-hop-interface", 0, "is %q, which is no interface of this description", r.via)
 	case !l.family(v6).on() || l.family(v6).method(v6) == "disabled":
-		p.refuse(r.path+".next-hop-interface", 0, "is %q, which has no %s addresses", r.via, familyName(v6))
-	case r.table == 0:
-		p.beyond(r.path + ".table-id")
+		c.refuse(r.path+".next-hop-interface", 0, "is %q, which has no %s addresses", r.via, familyName(v6))
+	case r.gateway.IsValid() && slices.ContainsFunc(l.family(v6).addresses, func(p netip.Prefix) bool { return p.Addr() == r.gateway }):
+		c.refuse(r.path+".next-hop-address", 0, "is %s, an address of %s itself", r.gateway, r.via)
 	}
 }
 
-// checkUse refuses a description that has nothing to do with the cards that it is said to be for.
-func (p *stateParser) checkUse(cards []NetworkInterface) {
+// use refuses a description that has nothing to do with the cards that it is said to be for.
+func (c *stateChecker) use() {
 	used := func(name string) bool {
-		return slices.ContainsFunc(p.state.interfaces, func(l *link) bool {
-			return l.name == name || l.base == name || slices.Contains(l.ports, name)
+		return slices.ContainsFunc(c.state.interfaces, func(l *link) bool {
+			return l.name == name || l.vlan.base == name || slices.Contains(l.portNames(), name)
 		})
 	}
-	if p.state.beyond == "" && !slices.ContainsFunc(cards, func(c NetworkInterface) bool { return used(c.Name) }) {
-		p.refuse("interfaces", 0, "have none of the names that mac_interface_map gives to cards, as %q", cards[0].Name)
+	if c.state.beyond == nil && len(c.cards) > 0 && !slices.ContainsFunc(c.cards, func(card NetworkInterface) bool { return used(card.Name) }) {
+		c.refuse("interfaces", 0, "have none of the names that mac_interface_map gives to cards, as %q", c.cards[0].Name)
 	}
 }
 
@@ -166,22 +301,23 @@ func (s *hostState) byMAC() bool {
 				return false
 			}
 		case "vlan":
-			i := slices.IndexFunc(s.interfaces, func(base *link) bool { return base.name == l.base })
-			if i >= 0 && s.interfaces[i].kind != "ethernet" && s.interfaces[i].kind != "vlan" || i < 0 && physicalName.MatchString(l.base) {
+			i := slices.IndexFunc(s.interfaces, func(base *link) bool { return base.name == l.vlan.base })
+			if i >= 0 && s.interfaces[i].kind != "ethernet" && s.interfaces[i].kind != "vlan" || i < 0 && physicalName.MatchString(l.vlan.base) {
 				return false
 			}
 		default:
 			return false
 		}
 	}
-	return true
+	// What is said of an incoming interface is said by its name on the machine, which the script puts in.
+	return !slices.ContainsFunc(s.rules, func(r rule) bool { return r.incoming != "" })
 }
 
 // resolverLink chooses the interface that name servers of a family are asked through: that of the default route, else one
 // with addresses of its own, else any.
 func (s *hostState) resolverLink(v6 bool) *link {
 	for _, r := range s.routes {
-		if r.destination.Bits() == 0 && r.destination.Addr().Is6() == v6 && (r.table == -1 || r.table == mainTable) {
+		if r.destination.Bits() == 0 && r.destination.Addr().Is6() == v6 && r.table == mainTable {
 			if i := slices.IndexFunc(s.interfaces, func(l *link) bool { return l.name == r.via }); i >= 0 {
 				return s.interfaces[i]
 			}
@@ -189,22 +325,22 @@ func (s *hostState) resolverLink(v6 bool) *link {
 	}
 	var found *link
 	for _, l := range s.interfaces {
-		if f := l.family(v6); f.on() && l.controller == nil && (found == nil || len(found.family(v6).addresses) == 0 && len(f.addresses) > 0) {
+		if f := l.family(v6); l.up && f.on() && l.controller == nil && (found == nil || len(found.family(v6).addresses) == 0 && len(f.addresses) > 0) {
 			found = l
 		}
 	}
 	return found
 }
 
-// mainTable is the routing table that is meant when none is named.
-const mainTable = 254
-
-func ofFamily(servers []netip.Addr, v6 bool) []netip.Addr {
-	var chosen []netip.Addr
-	for _, server := range servers {
-		if server.Is6() == v6 {
-			chosen = append(chosen, server)
+// ruleLink chooses the interface that a rule comes and goes with: one with a route of its table, else that of the name
+// servers.
+func (s *hostState) ruleLink(r rule) *link {
+	for _, route := range s.routes {
+		if route.table == r.table && route.destination.Addr().Is6() == r.v6 {
+			if i := slices.IndexFunc(s.interfaces, func(l *link) bool { return l.name == route.via }); i >= 0 {
+				return s.interfaces[i]
+			}
 		}
 	}
-	return chosen
+	return s.resolverLink(r.v6)
 }

@@ -345,10 +345,10 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		"a network of nobody": {func(p *models.InfraEnvCreateParams) {
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{nil, {NetworkYaml: "{}", MacInterfaceMap: card}}
 		}, "host 0: no network card is named by its MAC address", false},
-		"a bridge in a minimal image": {func(p *models.InfraEnvCreateParams) {
+		"a virtual switch in a minimal image": {func(p *models.InfraEnvCreateParams) {
 			p.ImageType = models.ImageTypeMinimalIso
-			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: linux-bridge", MacInterfaceMap: card}}
-		}, "host 0: interfaces[1].type linux-bridge can't be said in NetworkManager's keyfiles, which are all that a minimal image has", false},
+			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge", MacInterfaceMap: card}}
+		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in NetworkManager's keyfiles, which are all that a minimal image has", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			params := newEnv(tc.alter)
