@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,26 +13,26 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/ams/local"
 	"landfall/appliance/engine"
 	"landfall/appliance/sitekey"
 	"landfall/store"
-	"landfall/web/console"
+	"landfall/web/accounts"
 )
 
 // amsReceiptsLimit is how large a courier's receipts may be, in bytes; those of ten thousand clusters are some 10 MiB.
 const amsReceiptsLimit = 256 << 20
 
-// subscriptions is what tells OpenShift Cluster Manager of the clusters; nil when the configuration switches it off.
+// subscriptions is what tells OpenShift Cluster Manager of the clusters, and what answers in its place at the site. It asks
+// nobody when the configuration switches it off.
 type subscriptions struct {
 	*ams.Relay
 	*ams.Vault
+	site *local.Site
 }
 
 // newSubscriptions returns what tells AMS, which asks nobody before it runs.
 func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key *sitekey.Key, version string, logger *slog.Logger) (*subscriptions, error) {
-	if !config.AMS.Enabled {
-		return nil, nil
-	}
 	var extra []byte
 	if config.AMS.CABundle != "" {
 		var err error
@@ -47,14 +48,49 @@ func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key 
 	vault := ams.NewVault(db, config.DataDir, ams.CredentialFiles{
 		OfflineToken: config.AMS.OfflineTokenFile, ClientID: config.AMS.ClientID, ClientSecret: config.AMS.ClientSecretFile,
 	})
+	meter := ams.NewMeter()
 	client := ams.NewClient(ams.ClientOptions{
 		URL: config.AMS.URL, TokenURL: config.AMS.TokenURL, Transport: transport, Credentials: vault, Rate: 1 / config.AMS.CallInterval.Seconds(),
-		UserAgent: "landfall/" + version, Clock: clock, Logger: logger,
+		UserAgent: "landfall/" + version, Clock: clock, Logger: logger, Watch: meter.Called,
 	})
-	return &subscriptions{Vault: vault, Relay: ams.New(ams.Options{
+	relay := ams.New(ams.Options{
 		DB: db, Clusters: clusters, Client: client, URL: config.AMS.URL, Credentials: vault, Clock: clock, Logger: logger,
 		Account: config.AMS.Account, FinalStatus: config.AMS.FinalStatus, ByHand: config.AMS.Connect == "by-hand", Machine: machine(config.DataDir), Key: key,
-	})}, nil
+		Meter: meter, Off: !config.AMS.Enabled,
+	})
+	site, err := local.New(local.Options{DB: db, Clock: clock, Key: key, Owner: relay.Owner})
+	return &subscriptions{relay, vault, site}, err
+}
+
+// run tells AMS until the context ends, unless the configuration switches that off.
+func (s *subscriptions) run(ctx context.Context, config Config) error {
+	if !config.AMS.Enabled {
+		return nil
+	}
+	return s.Run(ctx)
+}
+
+// gates tells which capabilities the organization has; nil where features do not depend on them.
+func (a *Appliance) gates() func(capability string) bool {
+	if !a.config.Capabilities.Enforce {
+		return nil
+	}
+	return func(capability string) bool {
+		capable, err := a.ams.site.Capable(local.Bearer{Type: local.OfOrganization}, capability)
+		if err != nil {
+			a.log.Error("The site's capabilities can not be read; the feature stays off.", "capability", capability, "error", err)
+		}
+		return capable
+	}
+}
+
+// accounts is what AMS's API at the site is made of.
+func (a *Appliance) accounts() accounts.Options {
+	options := accounts.Options{Subscriptions: a.ams, Site: a.ams.site}
+	if file := a.config.Mirror.PullSecret; file != "" {
+		options.PullSecret = func() ([]byte, error) { return os.ReadFile(file) }
+	}
+	return options
 }
 
 // machine names this machine and the directory of the data, so that data which was copied to another place is noticed there.
@@ -69,12 +105,4 @@ func machine(dataDir string) string {
 	}
 	sum := sha256.Sum256([]byte(strings.TrimSpace(string(id)) + "\n" + place))
 	return hex.EncodeToString(sum[:8])
-}
-
-// console is what the page is given; nil without AMS, so that the interface is nil too.
-func (s *subscriptions) console() console.Subscriptions {
-	if s == nil {
-		return nil
-	}
-	return s
 }

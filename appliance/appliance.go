@@ -27,6 +27,7 @@ import (
 	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
+	"landfall/web/accounts"
 	"landfall/web/api"
 	"landfall/web/console"
 	"landfall/web/image"
@@ -123,7 +124,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 		EventLimits:  engine.EventLimits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
-		Requirements: minimums, DisabledValidations: disabled,
+		Requirements: minimums, DisabledValidations: disabled, Capable: a.gates(),
 	}); err != nil {
 		return nil, err
 	}
@@ -168,11 +169,12 @@ func (a *Appliance) newServer() error {
 	}
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams.console(), Draining: a.server.Draining(), Logger: a.log,
+		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
 		Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
 		return err
 	}
+	accounts.Register(a.server.Router(), a.accounts())
 	return api.Register(a.server.Router(), service.Handlers())
 }
 
@@ -206,9 +208,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 		})
 	}
 	start(a.engine.Run)
-	if a.ams != nil {
-		start(a.ams.Run)
-	}
+	start(func(ctx context.Context) error { return a.ams.run(ctx, a.config) })
 	start(a.images.Run)
 	start(a.discovery.digests.run)
 	start(a.tidy)

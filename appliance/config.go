@@ -27,6 +27,7 @@ type Config struct {
 	Limits        Limits         `mapstructure:"limits"`
 	Timeouts      Timeouts       `mapstructure:"timeouts"`
 	AMS           AMS            `mapstructure:"ams"`
+	Capabilities  Capabilities   `mapstructure:"capabilities"`
 	Log           Log            `mapstructure:"log"`
 }
 
@@ -187,6 +188,11 @@ type AMS struct {
 	CABundle         string        `mapstructure:"ca_bundle" check:"file" help:"certificates (PEM) that the way to OpenShift Cluster Manager is trusted by, beside those of the system"`
 	FinalStatus      string        `mapstructure:"final_status" oneof:"Active Disconnected" help:"status that an installed cluster gets in OpenShift Cluster Manager"`
 	CallInterval     time.Duration `mapstructure:"call_interval" help:"time between two calls, on average"`
+}
+
+// Capabilities says whether features depend on the organization's labels (see docs/ams.md).
+type Capabilities struct {
+	Enforce bool `mapstructure:"enforce" help:"allow what the organization's labels at this appliance name alone: clusters of several architectures, ignored validations, soft time-outs"`
 }
 
 // Log says how the appliance writes its log to standard error.

@@ -97,6 +97,6 @@ func (b *storeBook) Change(ctx context.Context, clusterID string, note Note, fn 
 				return err
 			}
 		}
-		return outbox.Replies.Put(tx, clusterID, &r)
+		return outbox.Remember(tx, clusterID, &d, &r)
 	})
 }

@@ -75,12 +75,13 @@ func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 // overwritten, before a person has looked.
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return outbox.Replies.Each(tx, "", func(id string, remembered *outbox.Remembered) error {
-			if remembered.Closed != "" {
-				return nil
+		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
+			_, remembered, err := entry(tx, id)
+			if err != nil || remembered.Closed != "" || !outbox.Replies.Exists(tx, id) {
+				return err
 			}
 			remembered.Reverify, remembered.Generation = true, 0
-			return outbox.Replies.Put(tx, id, remembered)
+			return outbox.Remember(tx, id, d, &remembered)
 		})
 	})
 	if err != nil {
@@ -120,15 +121,20 @@ func (r *Relay) Accept(ctx context.Context) error {
 }
 
 // disown has everything told anew, for another organization.
-func (r *Relay) disown(context.Context) error {
-	return r.options.DB.View(func(tx *store.Tx) error {
+func (r *Relay) disown(ctx context.Context) error {
+	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
-			if d.Phase != outbox.Absent {
-				r.enqueue(id, d.ChangedAt, false)
+			if d.Phase == outbox.Absent {
+				return nil
 			}
-			return nil
+			return outbox.Put(tx, id, d) // is as it was, and waits
 		})
 	})
+	if err != nil {
+		return err
+	}
+	_, err = r.scan()
+	return err
 }
 
 // order is what a person has done about one cluster, with the event that says who.

@@ -28,7 +28,13 @@ type trustedKey struct {
 
 // ExportFile writes what AMS has yet to be told as a courier's file, and leases it to that courier. It returns the file and
 // its id.
-func (r *Relay) ExportFile(ctx context.Context) ([]byte, string, error) {
+func (r *Relay) ExportFile(ctx context.Context) (file []byte, id string, err error) {
+	file, id, err = r.export(ctx)
+	r.options.Meter.courier(Export, err)
+	return file, id, err
+}
+
+func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 	now := r.options.Clock.Now().UTC()
 	id := ksuid.New().String()
 	r.mu.Lock()
@@ -47,7 +53,7 @@ func (r *Relay) ExportFile(ctx context.Context) ([]byte, string, error) {
 			}
 			remembered.Lease = &outbox.Lease{Export: id, Generation: d.Generation, Until: now.Add(leaseFor)}
 			file.Entries = append(file.Entries, CourierEntry{ClusterID: clusterID, Desired: *d, Remembered: remembered})
-			return outbox.Replies.Put(tx, clusterID, &remembered)
+			return outbox.Remember(tx, clusterID, d, &remembered)
 		})
 	})
 	if err != nil {
@@ -104,6 +110,12 @@ var ErrUntrusted = errors.New("the receipts are signed with a key that this site
 
 // ImportReceipts takes a courier's receipts. A key that is not known yet is trusted if trust is its fingerprint.
 func (r *Relay) ImportReceipts(ctx context.Context, from io.Reader, trust string) (Imported, error) {
+	came, err := r.receive(ctx, from, trust)
+	r.options.Meter.courier(Receipts, err)
+	return came, err
+}
+
+func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Imported, error) {
 	file, err := ReadCourier(from, Receipts)
 	if err != nil {
 		return Imported{}, err

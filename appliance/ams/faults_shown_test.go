@@ -36,7 +36,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error {
 				for cluster := range backup {
 					d, r := backup[cluster], replies[cluster]
-					if err := errors.Join(outbox.Rows.Put(tx, cluster, &d), outbox.Replies.Put(tx, cluster, &r)); err != nil {
+					if err := errors.Join(outbox.Put(tx, cluster, &d), outbox.Remember(tx, cluster, &d, &r)); err != nil {
 						return err
 					}
 				}

@@ -3,14 +3,12 @@ package ams
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/segmentio/ksuid"
-
+	"landfall/appliance/ams/local"
 	"landfall/appliance/ams/outbox"
 	"landfall/store"
 )
@@ -24,9 +22,9 @@ const (
 var ErrNoSubscription = errors.New("there is no such subscription")
 
 // Subscriptions are the subscriptions of this site's clusters in AMS's own JSON, decoded: AMS's object where it was seen, and over
-// it what AMS is to become. Each has a member landfall with what AMS knows of it.
-func (r *Relay) Subscriptions(ctx context.Context) ([]map[string]any, error) {
-	status, err := r.Status(ctx, "")
+// it what AMS is to become. Each has a member landfall with what AMS knows of it. With a cluster's id only its own is read.
+func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error) {
+	status, err := r.Status(ctx, Selection{ClusterID: clusterID})
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +34,7 @@ func (r *Relay) Subscriptions(ctx context.Context) ([]map[string]any, error) {
 	}
 	var found []map[string]any
 	err = r.options.DB.View(func(tx *store.Tx) error {
-		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
+		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
 			_, remembered, err := entry(tx, id)
 			if err != nil || remembered.Closed == endedDeleted || remembered.Closed == endedNever || d.Phase == outbox.Absent {
 				return err
@@ -51,32 +49,52 @@ func (r *Relay) Subscriptions(ctx context.Context) ([]map[string]any, error) {
 
 // Subscription is one of [Relay.Subscriptions], by the id that AMS gave it or by the one that it had before.
 func (r *Relay) Subscription(ctx context.Context, id string) (map[string]any, error) {
-	all, err := r.Subscriptions(ctx)
+	var cluster string
+	err := r.options.DB.View(func(tx *store.Tx) (err error) {
+		cluster, err = outbox.ClusterWith(tx, id)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	cluster := outbox.ClusterOf(id)
-	for _, object := range all {
-		if object["id"] == id || cluster != "" && object["cluster_id"] == cluster {
-			return object, nil
+	if cluster != "" {
+		found, err := r.Subscriptions(ctx, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			return found[0], nil
 		}
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNoSubscription, id)
 }
 
+// each reads what is desired of all clusters, or of one.
+func each(tx *store.Tx, clusterID string, fn func(id string, d *outbox.Desired) error) error {
+	if clusterID == "" {
+		return outbox.Rows.Each(tx, "", fn)
+	}
+	d, err := outbox.Rows.Get(tx, clusterID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fn(clusterID, d)
+}
+
 func (r *Relay) shadow(clusterID string, d *outbox.Desired, remembered *outbox.Remembered, line *ClusterStatus, site *Status) (map[string]any, error) {
-	r.mu.Lock()
-	identity := r.identity
-	r.mu.Unlock()
+	owner := r.Owner()
 	id := cmp.Or(remembered.SubscriptionID, outbox.ShadowID(clusterID, d.CreatedAt))
 	object := map[string]any{
 		"id": id, "kind": "Subscription", "href": accountsRoot + "/subscriptions/" + id,
 		"plan": map[string]any{
 			"id": "OCP-AssistedInstall", "kind": "Plan", "href": accountsRoot + "/plans/OCP-AssistedInstall", "type": "OCP", "category": assistedInstall,
 		},
-		"cluster_id": clusterID, "organization_id": cmp.Or(identity.OrganizationID, r.localID("organization")),
+		"cluster_id": clusterID, "organization_id": owner.OrganizationID,
 		"last_telemetry_date": noDate, "created_at": stamp(d.CreatedAt), "updated_at": stamp(d.ChangedAt), "support_level": "Eval",
-		"creator": accountReference(cmp.Or(identity.AccountID, r.localID("account"))), "managed": false, "provenance": "Provisioning",
+		"creator": accountReference(owner.AccountID), "managed": false, "provenance": "Provisioning",
 		"last_reconcile_date": noDate, "last_released_at": noDate, "metrics": []any{}, "cloud_provider_id": "baremetal", "trial_end_date": noDate,
 		"status": statusReserved,
 	}
@@ -110,12 +128,16 @@ func accountReference(id string) map[string]any {
 	return map[string]any{"id": id, "kind": "Account", "href": accountsRoot + "/accounts/" + id}
 }
 
-// localID is an id of this site's own before AMS told one: a KSUID as AMS's are, the same at each start.
-func (r *Relay) localID(kind string) string {
-	sum := sha256.Sum256([]byte(kind + " " + r.options.Key.Public().Fingerprint()))
-	id, err := ksuid.FromBytes(append([]byte{0, 0, 0, 0}, sum[:16]...)) // of the first moment that a KSUID can tell
-	if err != nil {
-		return kind
+// localName is the user name of the site's own account before AMS told one.
+const localName = "admin"
+
+// Owner is in whose name the site speaks to AMS; before it ever did, ids of the site's own stand in.
+func (r *Relay) Owner() local.Owner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return local.Owner{
+		OrganizationID: cmp.Or(r.identity.OrganizationID, r.localOwner.OrganizationID), OrganizationName: r.identity.OrganizationName,
+		AccountID: cmp.Or(r.identity.AccountID, r.localOwner.AccountID), Username: cmp.Or(r.options.Account, r.identity.Username, localName),
+		Since: r.localOwner.Since,
 	}
-	return id.String()
 }

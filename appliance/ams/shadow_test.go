@@ -20,7 +20,7 @@ func TestEachClusterHasASubscriptionFromItsFirstSecond(t *testing.T) {
 	s := newSite(t)
 	s.offline()
 	id := s.register("one")
-	fresh, err := s.relay.Subscriptions(t.Context())
+	fresh, err := s.relay.Subscriptions(t.Context(), "")
 	require.NoError(t, err)
 	require.Len(t, fresh, 1)
 	require.Equal(t, "Reserved", fresh[0]["status"])

@@ -158,7 +158,7 @@ func (s *site) desire(id string, fn func(*outbox.Desired)) {
 		if !changed {
 			return nil
 		}
-		return outbox.Rows.Put(tx, id, &next)
+		return outbox.Put(tx, id, &next)
 	}))
 	s.relay.enqueue(id, s.clock.Now(), false)
 }
@@ -240,7 +240,7 @@ func (s *site) remembered(id string) outbox.Remembered {
 // line is what people read of a cluster.
 func (s *site) line(id string) ClusterStatus {
 	s.Helper()
-	status, err := s.relay.Status(context.Background(), id)
+	status, err := s.relay.Status(context.Background(), Selection{ClusterID: id})
 	require.NoError(s, err)
 	if len(status.Clusters) == 0 {
 		return ClusterStatus{}

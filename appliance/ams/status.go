@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"landfall/appliance/ams/outbox"
@@ -29,7 +30,25 @@ type Status struct {
 	Left          int             `json:"left"`
 	OldestWaiting time.Time       `json:"oldest_waiting,omitzero"`
 	SecondsLeft   float64         `json:"seconds_left"` // to tell what waits, at the rate that is allowed
-	Clusters      []ClusterStatus `json:"clusters"`
+	Couriers      []Courier       `json:"couriers"`     // that are out
+	Total         int             `json:"total"`        // of the clusters that were asked for
+	Clusters      []ClusterStatus `json:"clusters"`     // what needs attention first, then what waits, the longest first
+}
+
+// Courier is one that has not come back.
+type Courier struct {
+	Export   string    `json:"export_id"`
+	Until    time.Time `json:"until"`
+	Clusters int       `json:"clusters"`
+}
+
+// Selection says of which clusters a status tells; its zero value is of all. The counts are of all clusters in any case.
+type Selection struct {
+	ClusterID string
+	State     string // of the lines
+	Name      string // part of the cluster's name
+	Offset    int
+	Limit     int // 0: no limit
 }
 
 // The lines that people read of a cluster.
@@ -66,13 +85,13 @@ type ClusterStatus struct {
 // callsPerCluster is how many calls a new cluster takes: search, create, and the rest in one.
 const callsPerCluster = 3
 
-// Status tells how the site stands with AMS; only of the cluster of that id if one is given.
-func (r *Relay) Status(_ context.Context, clusterID string) (*Status, error) {
+// Status tells how the site stands with AMS. Of a single cluster only that one is read, and only it is counted.
+func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Lock()
 	s := &Status{
 		State: r.state, Since: r.since, Problem: r.problem, URL: r.options.URL, LastContact: r.contact, ConnectedTill: r.window,
 		Organization: orNone(r.identity.OrganizationName, r.identity.OrganizationID), Account: cmp.Or(r.options.Account, r.identity.Username),
-		ClockSkew: r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(), Clusters: []ClusterStatus{},
+		ClockSkew: r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(), Clusters: []ClusterStatus{}, Couriers: []Courier{},
 	}
 	if r.state == Offline && len(r.jobs) > 0 {
 		s.NextTry = r.probeAt
@@ -83,7 +102,7 @@ func (r *Relay) Status(_ context.Context, clusterID string) (*Status, error) {
 	}
 	r.mu.Unlock()
 	err := r.options.DB.View(func(tx *store.Tx) error {
-		return outbox.Rows.Each(tx, clusterID, func(id string, d *outbox.Desired) error {
+		return each(tx, of.ClusterID, func(id string, d *outbox.Desired) error {
 			_, remembered, err := entry(tx, id)
 			if err != nil {
 				return err
@@ -93,10 +112,28 @@ func (r *Relay) Status(_ context.Context, clusterID string) (*Status, error) {
 		})
 	})
 	s.SecondsLeft = float64(s.Waiting*callsPerCluster) / float64(max(1, r.options.Client.limiter.Limit()))
-	slices.SortFunc(s.Clusters, func(a, b ClusterStatus) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ClusterID, b.ClusterID))
-	})
+	s.choose(of)
 	return s, err
+}
+
+// choose leaves the clusters that were asked for, in order.
+func (s *Status) choose(of Selection) {
+	s.Clusters = slices.DeleteFunc(s.Clusters, func(c ClusterStatus) bool {
+		return of.State != "" && c.State != of.State || !strings.Contains(c.Name, of.Name)
+	})
+	order := []string{LineAttention, LineWaiting, LineSent, LineLeft}
+	slices.SortFunc(s.Clusters, func(a, b ClusterStatus) int {
+		since := a.Since.Compare(b.Since)
+		if a.State == LineSent || a.State == LineLeft {
+			since = -since // the latest first
+		}
+		return cmp.Or(slices.Index(order, a.State)-slices.Index(order, b.State), since, cmp.Compare(a.Name, b.Name), cmp.Compare(a.ClusterID, b.ClusterID))
+	})
+	s.Total = len(s.Clusters)
+	s.Clusters = s.Clusters[min(max(0, of.Offset), s.Total):]
+	if of.Limit > 0 && len(s.Clusters) > of.Limit {
+		s.Clusters = s.Clusters[:of.Limit]
+	}
 }
 
 func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, now time.Time) {
@@ -108,6 +145,9 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, 
 			ExternalClusterID: unless(r.Acked.ExternalClusterID, d.ExternalClusterID),
 			ConsoleURL:        unless(r.Acked.ConsoleURL, d.ConsoleURL),
 		},
+	}
+	if lease := r.Lease; lease != nil && now.Before(lease.Until) {
+		s.lent(lease)
 	}
 	stop := r.Stopped(d, now)
 	switch {
@@ -129,6 +169,16 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, 
 		}
 	}
 	s.Clusters = append(s.Clusters, c)
+}
+
+// lent counts a cluster that a courier has.
+func (s *Status) lent(lease *outbox.Lease) {
+	i := slices.IndexFunc(s.Couriers, func(w Courier) bool { return w.Export == lease.Export })
+	if i < 0 {
+		i = len(s.Couriers)
+		s.Couriers = append(s.Couriers, Courier{Export: lease.Export, Until: lease.Until})
+	}
+	s.Couriers[i].Clusters++
 }
 
 // waitsFor says what a cluster waits for.

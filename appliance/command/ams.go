@@ -24,7 +24,7 @@ const (
 
 func newAMS() *cobra.Command {
 	cmd := &cobra.Command{Use: "ams", Short: "See what OpenShift Cluster Manager (AMS) knows of the clusters"}
-	group(cmd, newAMSStatus(), newAMSExport(), newAMSPush(), newAMSImport(), newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
+	group(cmd, newAMSStatus(), newAMSPlan(), newAMSToken(), newAMSExport(), newAMSPush(), newAMSImport(), newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
 		newAMSOrder("retry", "Tell AMS of a cluster again, whatever stopped it"),
 		newAMSOrder("create-again", "Have a subscription made anew that is gone from AMS"),
 		newAMSOrder("leave", "Leave a cluster's subscription as it is in AMS"),

@@ -82,7 +82,7 @@ func (a *Auditor) clusterExit(row *clusterRecord) (by time.Time, waitsFor string
 	case clusterInstalling, clusterUserAction:
 		return started.Add(24 * time.Hour), ""
 	case clusterFinalizing:
-		if a.e.Timeouts.WarnOnly {
+		if a.e.warnsOnly(&row.API) {
 			return started.Add(24 * time.Hour), ""
 		}
 		return earlier(entered.Add(5*time.Hour), started.Add(24*time.Hour)), ""
@@ -130,7 +130,7 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, id string) error {
 	a.holds(!verdictRows.Exists(tx, clusterSubject(id)), invariantRemains, id, "its validations are left")
 	a.holds(!pendingWork.Exists(tx, id), invariantRemains, id, "a preparation is left")
 	if past := a.history[id]; past != nil {
-		held, err := outboxRows.Get(tx, id)
+		held, err := outbox.Rows.Get(tx, id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}

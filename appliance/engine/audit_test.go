@@ -74,14 +74,14 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 		"a host's place of no host":          {func(tx *store.Tx, s site) error { return hostPlaces.Add(tx, other+"/"+s.h.env) }, invariantRemains},
 		"a code of no infra-env":             {func(tx *store.Tx, s site) error { return imageCodes.Add(tx, "abcdefghijklmnop/"+other) }, invariantIDs},
 		"an outbox that tells of what was not": {func(tx *store.Tx, s site) error {
-			held, err := outboxRows.Get(tx, s.cluster)
+			held, err := outbox.Rows.Get(tx, s.cluster)
 			if err != nil {
 				return err
 			}
 			held.Phase = outbox.Active
-			return outboxRows.Put(tx, s.cluster, held)
+			return outbox.Put(tx, s.cluster, held)
 		}, invariantOutbox},
-		"an outbox without the cluster": {func(tx *store.Tx, s site) error { return outboxRows.Delete(tx, s.cluster) }, invariantOutbox},
+		"an outbox without the cluster": {func(tx *store.Tx, s site) error { return outbox.Rows.Delete(tx, s.cluster) }, invariantOutbox},
 		"an id of two": {func(tx *store.Tx, s site) error {
 			row, err := clusterRows.Get(tx, s.cluster)
 			if err != nil {

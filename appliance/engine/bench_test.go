@@ -272,7 +272,7 @@ func (b *bench) subscriptionOf(id string) *outbox.Desired {
 	b.Helper()
 	var row *outbox.Desired
 	require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
-		row, err = outboxRows.Get(tx, id)
+		row, err = outbox.Rows.Get(tx, id)
 		return err
 	}))
 	return row
@@ -282,7 +282,7 @@ func (b *bench) outboxKeys() []string {
 	b.Helper()
 	var keys []string
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
-		return outboxRows.Keys(tx, "", func(key string) error {
+		return outbox.Rows.Keys(tx, "", func(key string) error {
 			keys = append(keys, key)
 			return nil
 		})

@@ -80,6 +80,11 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err != nil {
 		return nil, err
 	}
+	if image.CPUArchitecture == severalArchitectures {
+		if err := e.refuseWithout(capabilityMultiarch, "clusters of several architectures"); err != nil {
+			return nil, err
+		}
+	}
 	controlPlanes, mode := controlPlane(params.ControlPlaneCount, params.HighAvailabilityMode)
 	if err := checkControlPlane(image.OpenshiftVersion, controlPlanes, mode); err != nil {
 		return nil, err
@@ -102,7 +107,8 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 		ClusterNetworks: params.ClusterNetworks, ServiceNetworks: params.ServiceNetworks, MachineNetworks: params.MachineNetworks,
 		APIVips: params.APIVips, IngressVips: params.IngressVips,
 		Status: swag.String(clusterInsufficient), StatusInfo: swag.String("The cluster was just created."),
-		Progress: &models.ClusterProgressInfo{}, Hosts: []*models.Host{}, HostNetworks: []*models.HostNetwork{},
+		OrgSoftTimeoutsEnabled: e.softTimeouts(),
+		Progress:               &models.ClusterProgressInfo{}, Hosts: []*models.Host{}, HostNetworks: []*models.HostNetwork{},
 		LastInstallationPreparation: models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The installation has not been started yet."},
 	}
 	for _, name := range builtinOperators {

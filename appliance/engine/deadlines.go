@@ -133,7 +133,7 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	case clusterPreparing:
 		return since.Add(e.Timeouts.ClusterPreparing), true
 	case clusterFinalizing:
-		return since.Add(e.Timeouts.Finalizing), !e.Timeouts.WarnOnly
+		return since.Add(e.Timeouts.Finalizing), !e.warnsOnly(&row.API)
 	case clusterFailed, clusterCancelled:
 		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt,
 			e.Timeouts.ClusterLogsPending, e.Timeouts.ClusterLogs, e.Timeouts.ClusterLogs)

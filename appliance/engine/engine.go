@@ -94,7 +94,9 @@ type Options struct {
 	Catalogs func() []operator.Source
 	// CatalogReader reads catalogs of operators; nil: they can't be checked.
 	CatalogReader CatalogReader
-	Random        io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
+	// Capable tells whether the site's organization has a capability; nil: features do not depend on any.
+	Capable func(capability string) bool
+	Random  io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
 }
 
 // Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.

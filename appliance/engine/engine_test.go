@@ -442,7 +442,7 @@ func TestRowsAreWhatEncodingJSONWouldWrite(t *testing.T) {
 	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
 		return errors.Join(
 			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows), requireStandardRows(t, tx, hostRows),
-			requireStandardRows(t, tx, eventRows), requireStandardRows(t, tx, outboxRows),
+			requireStandardRows(t, tx, eventRows), requireStandardRows(t, tx, outbox.Rows),
 		)
 	}))
 }

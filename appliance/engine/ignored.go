@@ -34,6 +34,9 @@ func shownIgnored(row *clusterRecord) *models.IgnoredValidations {
 // the list ["all"], or "" for none. Ids that are not known and those that no installation can do without are refused with
 // kind Invalid, and so is a cluster whose installation has begun.
 func (e *Engine) IgnoreValidations(ctx context.Context, id string, wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
+	if err := e.refuseWithout(capabilityIgnoreValidations, "validations ignored"); err != nil {
+		return nil, err
+	}
 	var shown *models.IgnoredValidations
 	err := e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)

@@ -12,8 +12,6 @@ import (
 	"landfall/store"
 )
 
-var outboxRows = outbox.Rows
-
 // relay writes the outbox entry that a cluster's state calls for, when it differs from the one there is. Ids and URLs stay
 // until others take their place: what an installation left in AMS that was reset or failed is overwritten by the next one.
 func (c *change) relay(row *clusterRecord) error {
@@ -21,7 +19,7 @@ func (c *change) relay(row *clusterRecord) error {
 		return nil // whoever installed the cluster told AMS of it
 	}
 	id := row.API.ID.String()
-	held, err := outboxRows.Get(c.tx, id)
+	held, err := outbox.Rows.Get(c.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		held = &outbox.Desired{Phase: outbox.Reserved, CreatedAt: row.API.CreatedAt.UTC()}
 	} else if err != nil {
@@ -31,7 +29,7 @@ func (c *change) relay(row *clusterRecord) error {
 	if !changed {
 		return nil
 	}
-	return outboxRows.Put(c.tx, id, &next)
+	return outbox.Put(c.tx, id, &next)
 }
 
 // told is what AMS must come to know of a cluster, given what it already must.

@@ -218,7 +218,7 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 
 // situation gathers what the host table looks at.
 func (c *change) situation(h *hostRecord, cluster *models.Cluster, found judgement) hostSituation {
-	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: found.verdict, failing: found.failing, warnOnly: c.e.Timeouts.WarnOnly}
+	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: found.verdict, failing: found.failing, warnOnly: c.e.warnsOnly(cluster)}
 	if h.API.Progress != nil {
 		s.stage = h.API.Progress.CurrentStage
 	}
@@ -344,7 +344,7 @@ func (c *change) refreshUnbound(key string) error {
 // refreshState validates a cluster and moves it when its lifecycle says so.
 func (c *change) refreshState(w *roster) (bool, error) {
 	row := w.row
-	s := clusterSituation{cluster: row, now: c.now, verdict: validation.Ready, warnOnly: c.e.Timeouts.WarnOnly}
+	s := clusterSituation{cluster: row, now: c.now, verdict: validation.Ready, warnOnly: c.e.warnsOnly(&row.API)}
 	if slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status) {
 		found, err := c.judgeCluster(w)
 		if err != nil {

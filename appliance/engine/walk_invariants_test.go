@@ -208,7 +208,7 @@ func (s *site) checkOutbox(row *clusterRecord) {
 	if want.MustExist = want.MustExist || slices.Contains([]string{clusterInstalled, clusterAddingHosts}, *row.API.Status); want.MustExist {
 		want.Phase = outbox.Active
 	}
-	held, err := outboxRows.Get(s.tx, walkCluster)
+	held, err := outbox.Rows.Get(s.tx, walkCluster)
 	if err != nil {
 		s.fail("AMS is to hear nothing: %v", err)
 		return

@@ -7,6 +7,7 @@ package sitekey
 
 import (
 	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -130,6 +131,16 @@ func (k *Key) Sign(purpose Purpose, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("sign for %q: %w", purpose, err)
 	}
 	return signature, nil
+}
+
+// Derive returns a secret of 32 bytes for a purpose, the same each time: whoever has it learns neither the key nor the secret of
+// another purpose.
+func (k *Key) Derive(purpose Purpose) ([]byte, error) {
+	secret, err := hkdf.Key(sha256.New, k.private.Seed(), nil, string(purpose), sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key for %q: %w", purpose, err)
+	}
+	return secret, nil
 }
 
 // Public returns the half that goes with signatures.

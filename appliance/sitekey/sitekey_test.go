@@ -58,6 +58,25 @@ func TestASignatureHoldsForItsDataItsPurposeAndItsKey(t *testing.T) {
 	require.ErrorIs(t, sitekey.Public{}.Verify("journal", []byte("what happened"), signature), sitekey.ErrSignature)
 }
 
+func TestDerivedSecretsStayAndDifferByPurposeAndKey(t *testing.T) {
+	dir := t.TempDir()
+	key, err := sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
+	again, err := sitekey.Load(dir)
+	require.NoError(t, err)
+	other, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	derive := func(key *sitekey.Key, purpose sitekey.Purpose) []byte {
+		secret, err := key.Derive(purpose)
+		require.NoError(t, err)
+		require.Len(t, secret, 32)
+		return secret
+	}
+	require.Equal(t, derive(key, "tokens"), derive(again, "tokens"))
+	require.NotEqual(t, derive(key, "tokens"), derive(key, "pull secrets"))
+	require.NotEqual(t, derive(key, "tokens"), derive(other, "tokens"))
+}
+
 func TestAKeyFileThatCantBeUsedIsNotReplaced(t *testing.T) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

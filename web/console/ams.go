@@ -1,11 +1,15 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,10 +22,14 @@ const AMSPath = BasePath + "/ams"
 
 // Subscriptions tells OpenShift Cluster Manager (AMS) of the clusters, and what it knows.
 type Subscriptions interface {
-	// Status tells how the site stands with AMS; of one cluster only if its id is not "".
-	Status(ctx context.Context, clusterID string) (*ams.Status, error)
-	// Subscriptions are those of all clusters, in AMS's own JSON.
-	Subscriptions(ctx context.Context) ([]map[string]any, error)
+	// Status tells how the site stands with AMS.
+	Status(ctx context.Context, of ams.Selection) (*ams.Status, error)
+	// WriteMetrics writes figures about it as Prometheus reads them.
+	WriteMetrics(ctx context.Context, out io.Writer) error
+	// Plan is what AMS would be told now.
+	Plan(ctx context.Context, clusterID string) ([]ams.Planned, error)
+	// Subscriptions are those of all clusters, or of one, in AMS's own JSON.
+	Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error)
 	// Subscription is one of them, by the id that AMS gave it or by the one that it had before.
 	Subscription(ctx context.Context, id string) (map[string]any, error)
 	// Give keeps credentials; empty ones are forgotten.
@@ -56,26 +64,26 @@ type AMSConnect struct {
 	Minutes int `json:"minutes"` // 0: ten
 }
 
-// StateOff is the state of an appliance that the configuration keeps from AMS.
-const StateOff ams.State = "off"
+// MetricsPath is where Prometheus reads.
+const MetricsPath = "/metrics"
 
 const defaultConnection = 10 * time.Minute
 
 type subscriptions struct{ of Subscriptions }
 
-func registerSubscriptions(router *echo.Echo, of Subscriptions) {
+func registerSubscriptions(router *echo.Echo, of Subscriptions, off bool) {
 	s := subscriptions{of}
 	router.GET(AMSPath, s.status)
-	if of == nil {
-		off := func(echo.Context) error {
-			return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in the configuration if it is to")
+	router.GET(MetricsPath, s.metrics)
+	router.GET(AMSPath+"/plan", func(c echo.Context) error {
+		plan, err := of.Plan(c.Request().Context(), c.QueryParam("cluster_id"))
+		if err != nil {
+			return err
 		}
-		router.POST(AMSPath+"/*", off)
-		router.DELETE(AMSPath+"/*", off)
-		return
-	}
+		return answer(c, plan)
+	})
 	router.GET(AMSPath+"/subscriptions", func(c echo.Context) error {
-		all, err := of.Subscriptions(c.Request().Context())
+		all, err := of.Subscriptions(c.Request().Context(), "")
 		if err != nil {
 			return err
 		}
@@ -88,6 +96,14 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions) {
 		}
 		return answer(c, one)
 	})
+	if off {
+		refuse := func(echo.Context) error {
+			return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in the configuration if it is to")
+		}
+		router.POST(AMSPath+"/*", refuse)
+		router.DELETE(AMSPath+"/*", refuse)
+		return
+	}
 	router.POST(AMSPath+"/credentials", s.give)
 	router.DELETE(AMSPath+"/credentials", func(c echo.Context) error {
 		if err := of.Give(c.Request().Context(), ams.Secret{}); err != nil {
@@ -113,14 +129,35 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions) {
 }
 
 func (s subscriptions) status(c echo.Context) error {
-	if s.of == nil {
-		return answer(c, &ams.Status{State: StateOff, Clusters: []ams.ClusterStatus{}})
+	of := ams.Selection{ClusterID: c.QueryParam("cluster_id"), State: c.QueryParam("state"), Name: c.QueryParam("name")}
+	for _, number := range []struct {
+		name string
+		into *int
+	}{{"offset", &of.Offset}, {"limit", &of.Limit}} {
+		text := c.QueryParam(number.name)
+		if text == "" {
+			continue
+		}
+		var err error
+		if *number.into, err = strconv.Atoi(text); err != nil || *number.into < 0 {
+			return problem.BadRequest("%s is %q; expected a number from 0 on", number.name, text)
+		}
 	}
-	status, err := s.of.Status(c.Request().Context(), c.QueryParam("cluster_id"))
+	status, err := s.of.Status(c.Request().Context(), of)
 	if err != nil {
 		return err
 	}
 	return answer(c, status)
+}
+
+// metrics answers in Prometheus's text format.
+func (s subscriptions) metrics(c echo.Context) error {
+	var text bytes.Buffer
+	if err := s.of.WriteMetrics(c.Request().Context(), &text); err != nil {
+		return err
+	}
+	metrics.WriteProcessMetrics(&text)
+	return c.Blob(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", text.Bytes())
 }
 
 func (s subscriptions) give(c echo.Context) error {

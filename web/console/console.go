@@ -39,8 +39,12 @@ type Options struct {
 	OSImages *osimage.Library
 	// Mirror are the site's mirror rules; nil leaves their operations out.
 	Mirror Mirror
-	// AMS tells OpenShift Cluster Manager of the clusters; nil when that is switched off.
+	// AMS tells OpenShift Cluster Manager of the clusters; nil leaves its operations out.
 	AMS Subscriptions
+	// AMSOff keeps people from having AMS told anything: the configuration says so.
+	AMSOff bool
+	// Local are the tokens by which programs ask the site in AMS's place; nil leaves their operations out.
+	Local Tokens
 	// Doctor examines the site; nil leaves its operation out.
 	Doctor Doctor
 	// Operators tells what operators need of the mirror; nil leaves its operations out.
@@ -110,7 +114,12 @@ func Register(router *echo.Echo, options Options) error {
 		return answer(c, status)
 	})
 	registerImages(router, options.Images)
-	registerSubscriptions(router, options.AMS)
+	if options.AMS != nil {
+		registerSubscriptions(router, options.AMS, options.AMSOff)
+	}
+	if options.Local != nil {
+		registerTokens(router, options.Local)
+	}
 	if options.Journals != nil {
 		registerJournals(router, options.Journals)
 	}

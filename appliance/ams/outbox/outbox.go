@@ -133,12 +133,6 @@ func (r *Remembered) Stopped(d *Desired, now time.Time) *Stop {
 	return r.Stop
 }
 
-// Rows of both kinds lie under their cluster's id.
-var (
-	Rows    = store.NewBucket[Desired]("subscriptions", 1)
-	Replies = store.NewBucket[Remembered]("subscription-replies", 1)
-)
-
 // Close writes the end of a cluster: one that AMS was never to keep and of which nobody can have told it leaves no trace.
 func Close(tx *store.Tx, clusterID string, now time.Time) error {
 	held, err := Rows.Get(tx, clusterID)
@@ -149,7 +143,7 @@ func Close(tx *store.Tx, clusterID string, now time.Time) error {
 		return err
 	}
 	if !held.MustExist && !Replies.Exists(tx, clusterID) {
-		return Rows.Delete(tx, clusterID)
+		return Remove(tx, clusterID)
 	}
 	wanted := *held
 	wanted.DeletedAt = now
@@ -160,7 +154,7 @@ func Close(tx *store.Tx, clusterID string, now time.Time) error {
 	if !changed {
 		return nil
 	}
-	return Rows.Put(tx, clusterID, &next)
+	return Put(tx, clusterID, &next)
 }
 
 // ShadowID is the id that a subscription has here before AMS gives it one: a KSUID as AMS's own are, of the time of the

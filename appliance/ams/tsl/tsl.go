@@ -57,6 +57,27 @@ func Parse(text string) (*Query, error) {
 // Names lists the fields that a search asks about, each once.
 func (q *Query) Names() []string { return q.names }
 
+// Equal is the text that a field must be equal to for the search to find anything; false when it need not be.
+func (q *Query) Equal(name string) (string, bool) { return equal(q.root, name) }
+
+func equal(n node, name string) (string, bool) {
+	switch n := n.(type) {
+	case junction:
+		if !n.and {
+			return "", false
+		}
+		if wanted, ok := equal(n.left, name); ok {
+			return wanted, true
+		}
+		return equal(n.right, name)
+	case condition:
+		if n.name == name && n.equal != nil {
+			return *n.equal, true
+		}
+	}
+	return "", false
+}
+
 // Match tells whether the search finds an object of decoded JSON. Comparing a number with text is an error.
 func (q *Query) Match(object map[string]any) (bool, error) {
 	if q.root == nil {
@@ -129,9 +150,10 @@ func (n negation) eval(object map[string]any) (verdict, error) {
 
 // condition is on one field; of a field with several values (labels) it holds when it holds for one.
 type condition struct {
-	name string
-	null bool // is null
-	test func(value any) (bool, error)
+	name  string
+	null  bool    // is null
+	equal *string // the one text that it holds for
+	test  func(value any) (bool, error)
 }
 
 func (c condition) eval(object map[string]any) (verdict, error) {
@@ -432,6 +454,10 @@ func (p *parser) condition() (node, error) {
 		return condition{name: name.text, null: true}, nil
 	}
 	inverted := p.keyword("not")
+	var wanted *string
+	if !inverted && len(p.tokens) > 1 && p.tokens[0].text == "=" && p.tokens[1].kind == textToken {
+		wanted = &p.tokens[1].text
+	}
 	test, err := p.test(inverted)
 	if err != nil {
 		return nil, err
@@ -439,7 +465,7 @@ func (p *parser) condition() (node, error) {
 	if inverted {
 		return negation{condition{name: name.text, test: test}}, nil
 	}
-	return condition{name: name.text, test: test}, nil
+	return condition{name: name.text, equal: wanted, test: test}, nil
 }
 
 func (p *parser) test(inverted bool) (func(any) (bool, error), error) {

@@ -121,3 +121,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestASearchTellsWhatItsObjectsMustBeEqualTo(t *testing.T) {
+	for search, want := range map[string]string{
+		"cluster_id = 'a'": "a",
+		"status = 'Active' and (cluster_id = 'a' and x = 'b')": "a",
+		"cluster_id = 'a' or status = 'b'":                     "",
+		"not cluster_id = 'a'":                                 "",
+		"cluster_id != 'a'":                                    "",
+		"cluster_id like 'a'":                                  "",
+		"cluster_id in ('a')":                                  "",
+		"":                                                     "",
+	} {
+		query, err := tsl.Parse(search)
+		require.NoError(t, err, search)
+		got, ok := query.Equal("cluster_id")
+		require.Equal(t, want, got, search)
+		require.Equal(t, want != "", ok, search)
+	}
+}

@@ -1,0 +1,170 @@
+package ams
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+// Planned is what AMS would be told of a cluster, if it has of it what was seen there last.
+type Planned struct {
+	ClusterID string   `json:"cluster_id"`
+	Name      string   `json:"name"`
+	Calls     []string `json:"calls"`            // in order; none: it turned out that there is nothing to tell
+	Reason    string   `json:"reason,omitempty"` // why a person is asked first
+}
+
+// Plan says what AMS would be told of the clusters that wait, or of one, without asking anybody: the same decisions are taken
+// against what AMS showed last.
+func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
+	entries := []CourierEntry{}
+	err := r.options.DB.View(func(tx *store.Tx) error {
+		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
+			_, remembered, err := entry(tx, id)
+			if err == nil && remembered.Closed == "" && !(remembered.Done(d) && d.DeletedAt.IsZero()) {
+				entries = append(entries, CourierEntry{ClusterID: id, Desired: *d, Remembered: remembered})
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	plans := make([]Planned, 0, len(entries))
+	for _, one := range entries {
+		plan, err := planOf(ctx, r.teller(), one)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, plan)
+	}
+	return plans, nil
+}
+
+// PlanPush says what a push of a courier's file would tell AMS, if AMS has what the site saw there last.
+func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Planned, error) {
+	plans := make([]Planned, 0, len(file.Entries))
+	for _, one := range file.Entries {
+		one.Remembered.Lease = nil
+		plan, err := planOf(ctx, &teller{
+			clock: options.Clock, by: byCourier, account: cmp.Or(options.Account, file.Header.Account),
+			identity: Identity{URL: file.Header.APIURL, OrganizationID: file.Header.OrganizationID}.String(),
+			site:     Site{Organization: file.Header.OrganizationID, FinalStatus: file.Header.FinalStatus, Quarantine: cmp.Or(options.Wait, 15*time.Minute)},
+		}, one)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, plan)
+	}
+	return plans, nil
+}
+
+func planOf(ctx context.Context, t *teller, of CourierEntry) (Planned, error) {
+	pretended := &pretender{entry: of, calls: []string{}}
+	t.api, t.book = pretended, pretended
+	came := t.tell(ctx, of.ClusterID, false)
+	plan := Planned{ClusterID: of.ClusterID, Name: of.Desired.DisplayName, Calls: pretended.calls}
+	switch stop := pretended.entry.Remembered.Stop; {
+	case came.err != nil:
+		return plan, came.err
+	case came.state == stopped && stop != nil:
+		plan.Reason = stop.Reason
+	case came.state == leased:
+		plan.Reason = "A courier has it."
+	case came.state == waiting && !came.until.IsZero():
+		plan.Reason = "AMS may have made its subscription already; it is looked for until " + came.until.UTC().Format("15:04:05Z") + " first."
+	}
+	return plan, nil
+}
+
+// pretender is an AMS that has what was seen there last, and the book of one cluster. It notes what would be said.
+type pretender struct {
+	entry CourierEntry
+	row   *Row
+	gone  bool
+	calls []string
+}
+
+// Entry implements [Book].
+func (p *pretender) Entry(context.Context, string) (outbox.Desired, outbox.Remembered, error) {
+	return p.entry.Desired, p.entry.Remembered, nil
+}
+
+// Change implements [Book].
+func (p *pretender) Change(_ context.Context, _ string, _ Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+	return fn(&p.entry.Desired, &p.entry.Remembered)
+}
+
+var errNoRow = errors.New("AMS has no such subscription")
+
+// Get implements api.
+func (p *pretender) Get(_ context.Context, id string) (*Row, error) {
+	if p.gone {
+		return nil, nil
+	}
+	if p.row == nil {
+		held := p.entry.Remembered
+		row, ok := readRow(held.Remote)
+		if !ok || row.ID != id {
+			row = Row{ClusterID: p.entry.ClusterID, PlanCategory: assistedInstall}
+		}
+		row.ID, row.Status = id, cmp.Or(row.Status, held.AckedStatus, statusReserved)
+		row.DisplayName, row.ExternalClusterID = cmp.Or(row.DisplayName, held.Acked.DisplayName), cmp.Or(row.ExternalClusterID, held.Acked.ExternalClusterID)
+		row.ConsoleURL = cmp.Or(row.ConsoleURL, held.Acked.ConsoleURL)
+		p.row = &row
+	}
+	shown := *p.row
+	return &shown, nil
+}
+
+// Search implements api.
+func (p *pretender) Search(context.Context, string, string) ([]Row, error) {
+	if p.row == nil || p.gone {
+		p.calls = append(p.calls, "look whether it has a subscription already")
+		return []Row{}, nil
+	}
+	return []Row{*p.row}, nil
+}
+
+// Create implements api.
+func (p *pretender) Create(_ context.Context, account, clusterID, name string) (*Row, error) {
+	p.calls = append(p.calls, fmt.Sprintf("create a subscription named %s, for %s", name, cmp.Or(account, "whoever is logged in")))
+	p.row, p.gone = &Row{ID: "(new)", Status: statusReserved, ClusterID: clusterID, PlanCategory: assistedInstall, DisplayName: name}, false
+	made := *p.row
+	return &made, nil
+}
+
+// Update implements api.
+func (p *pretender) Update(_ context.Context, id string, fields outbox.Fields, status string) (*Row, error) {
+	if p.row == nil {
+		return nil, errNoRow
+	}
+	text := "change subscription " + id + ":"
+	for _, part := range []struct {
+		name, value string
+		into        *string
+	}{
+		{"name", fields.DisplayName, &p.row.DisplayName}, {"cluster's own id", fields.ExternalClusterID, &p.row.ExternalClusterID},
+		{"console's URL", fields.ConsoleURL, &p.row.ConsoleURL}, {"status", status, &p.row.Status},
+	} {
+		if part.value != "" {
+			text += " " + part.name + " " + part.value + ","
+			*part.into = part.value
+		}
+	}
+	p.calls = append(p.calls, text[:len(text)-1])
+	shown := *p.row
+	return &shown, nil
+}
+
+// Delete implements api.
+func (p *pretender) Delete(_ context.Context, id string) error {
+	p.calls = append(p.calls, "delete subscription "+id)
+	p.gone = true
+	return nil
+}

@@ -1,0 +1,177 @@
+package ams
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"landfall/appliance/ams/outbox"
+)
+
+// job is a cluster of which AMS has yet to hear.
+type job struct {
+	since     time.Time // what is desired changed
+	next      time.Time
+	attempts  int
+	throttled int
+	refresh   bool
+	running   bool
+	moved     bool // what is desired changed while it ran
+	leased    bool
+	failure   string
+}
+
+func (r *Relay) enqueue(id string, since time.Time, refresh bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held, ok := r.jobs[id]
+	if !ok {
+		r.jobs[id] = &job{since: since, refresh: refresh}
+		return
+	}
+	if refresh {
+		return
+	}
+	held.refresh = false
+	if held.running {
+		held.moved = true
+		return
+	}
+	if !held.leased {
+		held.next, held.attempts, held.throttled = time.Time{}, 0, 0
+	}
+}
+
+// cutWaits makes waits that a jump of the clock has made longer than they may be what they may be.
+func (r *Relay) cutWaits(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, wait := range []struct {
+		at  *time.Time
+		cap time.Duration
+	}{{&r.probeAt, probeCap}, {&r.quiet, longestWait}, {&r.tidyAt, tidyEvery}} {
+		if latest := now.Add(wait.cap); wait.at.After(latest) {
+			*wait.at = latest
+		}
+	}
+	for _, j := range r.jobs {
+		if latest := now.Add(backoffCap); j.next.After(latest) && !j.leased && j.throttled < quotaTries {
+			j.next = latest
+		}
+	}
+}
+
+// due lists the clusters whose turn it is, those that wait longest first and mere refreshes last.
+func (r *Relay) due(now time.Time) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []string
+	for id, j := range r.jobs {
+		if !j.running && !now.Before(j.next) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		x, y := r.jobs[a], r.jobs[b]
+		if x.refresh != y.refresh {
+			if x.refresh {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(x.since.Compare(y.since), cmp.Compare(a, b))
+	})
+	return ids[:min(len(ids), stepSize)]
+}
+
+func (r *Relay) begin(id string) (refresh bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.jobs[id]
+	j.running, j.moved, j.leased = true, false, false
+	return j.refresh
+}
+
+// finish notes how far the work on a cluster came, and what its failure says of the line.
+func (r *Relay) finish(ctx context.Context, id string, came result) {
+	r.judge(id, came)
+	if came.failure != nil && came.failure.Class == Throttled && r.overQuota(id, came.failure) {
+		stop := outbox.Stop{
+			Kind: outbox.Blocked, HTTP: came.failure.HTTP, Code: came.failure.Code, OperationID: came.failure.OperationID,
+			Reason: "AMS refuses because of a limit or quota, and is asked again in a day: " + came.failure.Text,
+		}
+		stop.RetryAt = r.options.Clock.Now().UTC().Add(quotaRetry)
+		v := &visit{teller: r.teller(), id: id}
+		var err error
+		if v.d, v.r, err = v.book.Entry(ctx, id); err == nil {
+			came = v.stop(ctx, stop, came.failure.Op)
+		}
+	}
+	if came.err != nil && ctx.Err() == nil {
+		r.options.Logger.Error("What AMS was told could not be written down; it is found out again.", "cluster", id, "error", came.err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.jobs[id]
+	j.running, j.failure = false, ""
+	now := r.options.Clock.Now()
+	switch {
+	case j.moved:
+		j.next, j.attempts = time.Time{}, 0
+	case came.err != nil:
+		j.failure, j.next = came.err.Error(), now.Add(r.backoff(j.attempts, backoffCap))
+		j.attempts++
+	case came.state == told && came.until.IsZero(), came.state == stopped && came.until.IsZero():
+		delete(r.jobs, id)
+	case came.state == leased:
+		j.leased, j.next = true, came.until
+	case !came.until.IsZero():
+		j.next = came.until
+	default:
+		if came.failure != nil {
+			j.failure = came.failure.Text
+		}
+		if r.state == Online {
+			j.next = now.Add(r.backoff(j.attempts, backoffCap))
+			j.attempts++
+		}
+	}
+}
+
+// overQuota tells whether AMS has refused a creation for a limit so often that it is no matter of pace.
+func (r *Relay) overQuota(id string, failure *CallError) bool {
+	if failure.Op != "create" || failure.RetryAfter > 0 && !failure.Quota {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.jobs[id]
+	j.throttled++
+	return j.throttled >= quotaTries
+}
+
+// next is when the relay has something to do by itself.
+func (r *Relay) next() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.state == Offline && len(r.jobs) > 0:
+		return r.probeAt
+	case r.state != Online:
+		return time.Time{}
+	}
+	next := r.tidyAt
+	for _, j := range r.jobs {
+		if !j.running && j.next.Before(next) {
+			next = j.next
+		}
+	}
+	now := r.options.Clock.Now() // what is due has the zero time, which would mean never
+	for _, earliest := range []time.Time{r.quiet, now} {
+		if next.Before(earliest) {
+			next = earliest
+		}
+	}
+	return next
+}

@@ -1,0 +1,267 @@
+package ams
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"landfall/store"
+)
+
+// State is how the relay stands with AMS.
+type State string
+
+// The states of the relay.
+const (
+	Off               State = "off"                // the configuration says so
+	NoCredentials     State = "no-credentials"     // nothing is tried until there are some
+	ByHand            State = "by-hand"            // connects only when a person says so
+	Offline           State = "offline"            // tried, and tried again later
+	Online            State = "online"             //
+	PausedCredentials State = "paused-credentials" // AMS does not take the credentials
+	PausedPermission  State = "paused-permission"  // AMS forbids everything
+	PausedIdentity    State = "paused-identity"    // the credentials are of another organization than before
+	PausedPerson      State = "paused-person"      // this data was copied: a person says who speaks
+)
+
+// Identity is in whose name this site speaks; it is fixed at the first contact.
+type Identity struct {
+	URL              string `json:"api_url"`
+	OrganizationID   string `json:"organization_id"`
+	OrganizationName string `json:"organization_name,omitempty"`
+	AccountID        string `json:"account_id"`
+	Username         string `json:"account_username"`
+	Machine          string `json:"machine,omitempty"`
+}
+
+func (i Identity) String() string { return i.URL + " " + i.OrganizationID }
+
+var identities = store.NewBucket[Identity]("subscription-identity", 1)
+
+const identityKey = "site"
+
+func (r *Relay) setIdentity(identity Identity) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.identity = identity
+}
+
+// ready sees that there is a session with AMS, if there is reason for one.
+func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
+	r.mu.Lock()
+	state, probeAt, quiet, window, waiting, refused := r.state, r.probeAt, r.quiet, r.window, len(r.jobs), r.tried
+	r.mu.Unlock()
+	switch {
+	case r.options.ByHand && !now.Before(window):
+		r.enter(ByHand, "AMS is told when a person connects the site for a while.")
+		return time.Time{}, false
+	case state == Online && now.Before(quiet):
+		return quiet, false
+	case state == Online:
+		return time.Time{}, true
+	case waiting == 0 && window.Before(now):
+		return time.Time{}, false
+	case now.Before(probeAt):
+		return probeAt, false
+	}
+	secret, err := r.options.Credentials.Secret(ctx)
+	if paused := []State{PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}; slices.Contains(paused, state) && (err != nil || secret == refused) {
+		return time.Time{}, false // until a person or new credentials end it
+	}
+	if secret != refused {
+		r.options.Client.tokens.forget()
+	}
+	r.mu.Lock()
+	r.tried = secret
+	r.mu.Unlock()
+	if err == nil && secret.Empty() {
+		r.pause(NoCredentials, "There are no credentials for AMS; give them with landfall ams login or on the page.")
+		return time.Time{}, false
+	}
+	if err == nil {
+		err = r.open(ctx)
+	}
+	if err != nil {
+		return r.lost(ctx, err), false
+	}
+	return time.Time{}, true
+}
+
+// errPaused says that a session is not opened until a person decides.
+var errPaused = errors.New("paused")
+
+// open begins a session: who are we, and are we who we were?
+func (r *Relay) open(ctx context.Context) error {
+	account, err := r.options.Client.Account(ctx)
+	if err != nil {
+		return err
+	}
+	now := Identity{
+		URL: r.options.URL, OrganizationID: account.OrganizationID, OrganizationName: account.Organization,
+		AccountID: account.ID, Username: account.Username, Machine: r.options.Machine,
+	}
+	r.mu.Lock()
+	was := r.identity
+	r.contact = r.options.Clock.Now()
+	r.mu.Unlock()
+	switch {
+	case was == Identity{}:
+	case was.String() != now.String():
+		r.pause(PausedIdentity, "The credentials are of organization "+orNone(now.OrganizationName, now.OrganizationID)+" at "+now.URL+", and this site spoke for "+
+			orNone(was.OrganizationName, was.OrganizationID)+" at "+was.URL+" so far; give credentials of that one, or say that the site changes to the new one.")
+		return errPaused
+	case was.Machine != "" && now.Machine != "" && was.Machine != now.Machine:
+		r.pause(PausedPerson, "This data comes from another machine, which may still speak to AMS; say that this one speaks from now on.")
+		return errPaused
+	}
+	if err := r.pin(ctx, now); err != nil {
+		return err
+	}
+	r.enter(Online, "")
+	return nil
+}
+
+func orNone(name, id string) string {
+	if name == "" {
+		return id
+	}
+	return name + " (" + id + ")"
+}
+
+func (r *Relay) pin(ctx context.Context, identity Identity) error {
+	r.setIdentity(identity)
+	return r.options.DB.Update(ctx, func(tx *store.Tx) error { return identities.Put(tx, identityKey, &identity) })
+}
+
+func (r *Relay) enter(state State, problem string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.options.Clock.Now()
+	if r.state != state {
+		r.since = now
+		r.options.Logger.Info("The connection to AMS changed.", "state", state, "problem", problem)
+	}
+	r.state, r.problem = state, problem
+	if state == Online {
+		r.probes, r.probeAt, r.contact = 0, time.Time{}, now
+		clear(r.misses)
+		clear(r.bans)
+	}
+}
+
+// pause stops everything until a person or new credentials end it.
+func (r *Relay) pause(state State, problem string) {
+	r.enter(state, problem)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.probeAt = r.options.Clock.Now()
+}
+
+// lost notes that there is no session and returns when to try for one.
+func (r *Relay) lost(ctx context.Context, err error) time.Time {
+	if errors.Is(err, errPaused) || ctx.Err() != nil {
+		return time.Time{}
+	}
+	failure, ok := errors.AsType[*CallError](err)
+	switch {
+	case ok && failure.Class == Unauthorized:
+		r.pause(PausedCredentials, failure.Text)
+		return time.Time{}
+	case ok && failure.Class == Forbidden:
+		r.pause(PausedPermission, failure.Text)
+		return time.Time{}
+	}
+	wait := r.backoff(r.probesMade(), probeCap)
+	if ok && failure.RetryAfter > wait {
+		wait = failure.RetryAfter
+	}
+	r.enter(Offline, sentenceOf(err))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.probeAt = r.options.Clock.Now().Add(wait)
+	return r.probeAt
+}
+
+func (r *Relay) probesMade() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.probes++
+	return r.probes - 1
+}
+
+func sentenceOf(err error) string {
+	if failure, ok := errors.AsType[*CallError](err); ok {
+		return failure.Text
+	}
+	return err.Error()
+}
+
+// backoff is full jitter: somewhere between nothing and a limit that doubles.
+func (r *Relay) backoff(attempts int, limit time.Duration) time.Duration {
+	upTo := limit
+	if attempts < 20 {
+		upTo = min(limit, backoffBase<<attempts)
+	}
+	return r.options.Jitter(upTo)
+}
+
+func (r *Relay) mayGoOn() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.options.Clock.Now()
+	return r.state == Online && !now.Before(r.quiet) && (!r.options.ByHand || now.Before(r.window))
+}
+
+// judge draws conclusions about the line from one cluster's calls.
+func (r *Relay) judge(id string, came result) {
+	r.options.Meter.attempted(came)
+	failure := came.failure
+	if failure == nil {
+		if came.err == nil && came.state != leased {
+			r.mu.Lock()
+			r.contact = r.options.Clock.Now()
+			clear(r.misses)
+			clear(r.bans)
+			r.mu.Unlock()
+		}
+		return
+	}
+	switch failure.Class {
+	case Unauthorized:
+		r.pause(PausedCredentials, failure.Text)
+	case Intercepted:
+		r.offline(failure)
+	case Unreachable:
+		r.mu.Lock()
+		r.misses[id] = true
+		down := len(r.misses) >= missesToStop || len(r.misses) >= len(r.jobs)
+		r.mu.Unlock()
+		if down {
+			r.offline(failure)
+		}
+	case Forbidden:
+		r.mu.Lock()
+		r.bans[id] = true
+		all := failure.Banned || len(r.bans) >= bansToStop
+		r.mu.Unlock()
+		if all {
+			r.pause(PausedPermission, failure.Text)
+		}
+	case Throttled:
+		if failure.RetryAfter > 0 {
+			r.mu.Lock()
+			r.quiet = r.options.Clock.Now().Add(failure.RetryAfter)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// offline ends the session; the next one is tried for after a wait.
+func (r *Relay) offline(failure *CallError) {
+	wait := r.backoff(r.probesMade(), probeCap)
+	r.enter(Offline, failure.Text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.probeAt = r.options.Clock.Now().Add(wait)
+}

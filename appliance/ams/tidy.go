@@ -1,0 +1,63 @@
+package ams
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+// tidy asks once an hour for rows that were not seen for long, and removes what has ended long ago.
+func (r *Relay) tidy(ctx context.Context, now time.Time) {
+	r.mu.Lock()
+	due := !now.Before(r.tidyAt)
+	if due {
+		r.tidyAt = now.Add(tidyEvery)
+	}
+	r.mu.Unlock()
+	if !due {
+		return
+	}
+	var old []string
+	var ended []string
+	err := r.options.DB.View(func(tx *store.Tx) error {
+		if err := outbox.Replies.Each(tx, "", func(id string, remembered *outbox.Remembered) error {
+			switch {
+			case remembered.Closed != "" && now.Sub(remembered.ClosedAt) > keepHistory:
+				ended = append(ended, id)
+			case remembered.Closed == "" && remembered.SubscriptionID != "" && now.Sub(remembered.RemoteAt) > r.options.Refresh:
+				r.enqueue(id, now, true)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		limit := journalKey(&Line{At: now.Add(-keepHistory)})
+		return journal.Keys(tx, "", func(key string) error {
+			if key >= limit {
+				return store.ErrStop
+			}
+			old = append(old, key)
+			return nil
+		})
+	})
+	if err == nil && len(old)+len(ended) > 0 {
+		err = r.options.DB.Update(ctx, func(tx *store.Tx) error { return forget(tx, old, ended) })
+	}
+	if err != nil && ctx.Err() == nil {
+		r.options.Logger.Warn("What AMS was told long ago could not be removed.", "error", err)
+	}
+}
+
+func forget(tx *store.Tx, lines, clusters []string) error {
+	var errs []error
+	for _, key := range lines {
+		errs = append(errs, journal.Delete(tx, key))
+	}
+	for _, id := range clusters {
+		errs = append(errs, outbox.Remove(tx, id))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,77 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/ams"
+	"landfall/web/console"
+)
+
+func newAMSPlan() *cobra.Command {
+	var asJSON bool
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "plan [FILE]",
+		Short: "Say what AMS would be told, by the appliance or by a push of a courier's file; nothing is sent",
+		Long: "Say what AMS would be told, by the appliance or by a push of a courier's file, if AMS has what was seen there last. Nothing is\n" +
+			"sent; a push looks at what AMS has first, and may find that it changed.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			var plans []ams.Planned
+			var err error
+			if len(arguments) == 0 {
+				err = appliance.call(cmd.Context(), http.MethodGet, console.AMSPath+"/plan", nil, &plans)
+			} else {
+				plans, err = planOfFile(cmd, arguments[0])
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), plans)
+			}
+			writePlans(cmd.OutOrStdout(), plans)
+			return nil
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func planOfFile(cmd *cobra.Command, path string) ([]ams.Planned, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export)
+	if err != nil {
+		return nil, err
+	}
+	return ams.PlanPush(cmd.Context(), file, ams.PushOptions{Clock: clockwork.NewRealClock()})
+}
+
+func writePlans(out io.Writer, plans []ams.Planned) {
+	if len(plans) == 0 {
+		fmt.Fprintln(out, "AMS knows all there is to tell.")
+	}
+	for _, plan := range plans {
+		fmt.Fprintf(out, "%s %s\n", plan.ClusterID, plan.Name)
+		for _, call := range plan.Calls {
+			fmt.Fprintf(out, "  %s\n", call)
+		}
+		switch {
+		case plan.Reason != "":
+			fmt.Fprintf(out, "  then a person is asked: %s\n", plan.Reason)
+		case len(plan.Calls) == 0:
+			fmt.Fprintln(out, "  nothing: it is closed without a call")
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package command
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/ams/local"
+	"landfall/web/accounts"
+	"landfall/web/console"
+)
+
+func newAMSToken() *cobra.Command {
+	var order console.AMSToken
+	var offline, asClient bool
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make a token with which the ocm command asks this appliance in AMS's place",
+		Long: "Make a token with which the ocm command asks this appliance in AMS's place, and write it to standard output; it can not be shown\n" +
+			"again, for only a digest of it is kept:\n\n" +
+			"  ocm login --token \"$(landfall ams token)\" --url http://APPLIANCE:8090\n\n" +
+			"With --offline it is one that is exchanged at the appliance (ocm login --token … --token-url http://APPLIANCE:8090" + accounts.TokenPath + "),\n" +
+			"with --client the secret of a client id (ocm login --client-id … --client-secret … --token-url …).",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case offline && asClient:
+				return usage("give --offline or --client, not both")
+			case offline:
+				order.Kind = local.Offline
+			case asClient || order.ClientID != "":
+				order.Kind = local.Client
+			}
+			var issued local.Issued
+			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/tokens", order, &issued); err != nil {
+				return err
+			}
+			if issued.Kind == local.Client {
+				fmt.Fprintf(cmd.ErrOrStderr(), "The client's id is %s, its secret:\n", issued.ID)
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), issued.Secret)
+			fmt.Fprintf(cmd.ErrOrStderr(), "It speaks for %s and is good %s; landfall ams token revoke %s ends it.\n", issued.Username, lifeOf(issued.Token), issued.ID)
+			return nil
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&order.Username, "username", "", "whom it speaks for (default the site's own account)")
+	flags.IntVar(&order.Days, "days", 365, "for how long; 0 is for ever")
+	flags.BoolVar(&order.ReadOnly, "read-only", false, "it may set no labels")
+	flags.BoolVar(&offline, "offline", false, "make one that is exchanged for others that live an hour")
+	flags.BoolVar(&asClient, "client", false, "make a client id with a secret")
+	flags.StringVar(&order.ClientID, "client-id", "", "the client's id, such as assisted-installer-int (default one that is made up)")
+	cmd.AddCommand(newAMSTokenList(), newAMSTokenRevoke())
+	return cmd
+}
+
+func lifeOf(token local.Token) string {
+	if token.ExpiresAt.IsZero() {
+		return "for ever"
+	}
+	return "until " + moment(token.ExpiresAt)
+}
+
+func newAMSTokenList() *cobra.Command {
+	var asJSON bool
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens that were made and not revoked",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []local.Token
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.AMSPath+"/tokens", nil, &all); err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), all)
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "ID\tKIND\tUSER NAME\tREAD ONLY\tMADE\tGOOD")
+			for _, t := range all {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%t\t%s\t%s\n", t.ID, t.Kind, t.Username, t.ReadOnly, moment(t.CreatedAt), lifeOf(t))
+			}
+			return table.Flush()
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func newAMSTokenRevoke() *cobra.Command {
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "revoke ID",
+		Short: "End a token, and all that it was exchanged for",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/tokens/"+url.PathEscape(arguments[0]), nil, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	return cmd
+}

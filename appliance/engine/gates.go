@@ -1,0 +1,26 @@
+package engine
+
+import "github.com/openshift/assisted-service/models"
+
+// The capabilities of an organization that gate features, where the site says that they do (Options.Capable).
+const (
+	capabilityMultiarch         = "bare_metal_installer_multiarch"
+	capabilitySoftTimeouts      = "bare_metal_installer_soft_timeouts"
+	capabilityIgnoreValidations = "ignore_validations"
+)
+
+// refuseWithout is nil where features are not gated, or the organization has the capability.
+func (e *Engine) refuseWithout(capability, feature string) error {
+	if e.Capable == nil || e.Capable(capability) {
+		return nil
+	}
+	return invalid("The organization may not have %s; set its label capability.organization.%s to true, or capabilities.enforce to false in the configuration.", feature, capability)
+}
+
+// softTimeouts tells whether a cluster that is made now has time-outs that only warn, because its organization may.
+func (e *Engine) softTimeouts() bool { return e.Capable != nil && e.Capable(capabilitySoftTimeouts) }
+
+// warnsOnly tells whether the limits of stages only warn for a cluster and its hosts.
+func (e *Engine) warnsOnly(cluster *models.Cluster) bool {
+	return e.Timeouts.WarnOnly || cluster != nil && cluster.OrgSoftTimeoutsEnabled
+}

@@ -1,0 +1,154 @@
+package accounts
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/ams/local"
+)
+
+// object is one of AMS's own objects.
+type object = map[string]any
+
+func reference(kind, path, id string) object {
+	return object{"kind": kind, "id": id, "href": Root + path + "/" + id}
+}
+
+func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+func (s *service) account(a local.Account) (object, error) {
+	organization, err := s.organization(a.Organization)
+	if err != nil {
+		return nil, err
+	}
+	shown := reference("Account", "/accounts", a.ID)
+	shown["username"], shown["first_name"], shown["last_name"], shown["email"] = a.Username, a.Username, "", ""
+	shown["created_at"], shown["updated_at"], shown["banned"] = stamp(a.CreatedAt), stamp(a.CreatedAt), false
+	shown["organization_id"], shown["organization"] = a.Organization.ID, organization
+	return shown, nil
+}
+
+func (s *service) organization(o local.Organization) (object, error) {
+	shown := reference("Organization", "/organizations", o.ID)
+	shown["name"], shown["created_at"], shown["updated_at"] = o.Name, stamp(o.CreatedAt), stamp(o.CreatedAt)
+	return shown, s.addLabels(shown, local.Bearer{Type: local.OfOrganization}, o.ID)
+}
+
+// addLabels shows labels and the capabilities among them on what bears them.
+func (s *service) addLabels(shown object, on local.Bearer, id string) error {
+	labels, err := s.Site.Labels(on)
+	if err != nil || len(labels) == 0 {
+		return err
+	}
+	var all, capabilities []any
+	for _, label := range labels {
+		all = append(all, labelObject(on, id, label))
+		if strings.HasPrefix(label.Key, local.CapabilityPrefix) {
+			capabilities = append(capabilities, object{"kind": "Capability", "name": label.Key, "value": label.Value, "inherited": false})
+		}
+	}
+	shown["labels"] = all
+	if len(capabilities) > 0 {
+		shown["capabilities"] = capabilities
+	}
+	return nil
+}
+
+func (s *service) currentAccount(c echo.Context) error {
+	shown, err := s.account(callerOf(c).Account)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, shown)
+}
+
+func (s *service) listAccounts(c echo.Context) error {
+	accounts, err := s.Site.Accounts()
+	if err != nil {
+		return err
+	}
+	var all []object
+	for _, account := range accounts {
+		shown, err := s.account(account)
+		if err != nil {
+			return err
+		}
+		if err := s.addLabels(shown, local.Bearer{Type: local.OfAccount, Name: account.Username}, account.ID); err != nil {
+			return err
+		}
+		all = append(all, shown)
+	}
+	return list(c, "AccountList", all, append(accountFields, organizationFields("organization.")...))
+}
+
+var accountFields = []string{
+	"id", "kind", "href", "username", "first_name", "last_name", "email", "created_at", "updated_at", "banned", "organization_id",
+	"labels.key", "labels.value", "capabilities.name", "capabilities.value",
+}
+
+func organizationFields(before string) []string {
+	names := []string{"id", "kind", "href", "name", "created_at", "updated_at", "labels.key", "labels.value", "capabilities.name", "capabilities.value"}
+	for i := range names {
+		names[i] = before + names[i]
+	}
+	return names
+}
+
+// known finds an account by its id, or by its user name.
+func (s *service) known(id string) (local.Account, error) {
+	accounts, err := s.Site.Accounts()
+	if err != nil {
+		return local.Account{}, err
+	}
+	for _, account := range accounts {
+		if account.ID == id || account.Username == id {
+			return account, nil
+		}
+	}
+	return local.Account{}, notFound("Account with id='%s' not found", id)
+}
+
+func (s *service) getAccount(c echo.Context) error {
+	account, err := s.known(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	shown, err := s.account(account)
+	if err != nil {
+		return err
+	}
+	if err := s.addLabels(shown, local.Bearer{Type: local.OfAccount, Name: account.Username}, account.ID); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, shown)
+}
+
+func (s *service) listOrganizations(c echo.Context) error {
+	shown, err := s.organization(s.Site.Organization())
+	if err != nil {
+		return err
+	}
+	return list(c, "OrganizationList", []object{shown}, organizationFields(""))
+}
+
+func (s *service) getOrganization(c echo.Context) error {
+	if err := s.ours(c.Param("id")); err != nil {
+		return err
+	}
+	shown, err := s.organization(s.Site.Organization())
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, shown)
+}
+
+// ours refuses the ids of other organizations.
+func (s *service) ours(id string) error {
+	if id != s.Site.Organization().ID {
+		return notFound("Organization with id='%s' not found; this site has %s", id, s.Site.Organization().ID)
+	}
+	return nil
+}

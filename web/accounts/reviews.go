@@ -1,0 +1,136 @@
+package accounts
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/ams/local"
+)
+
+// accessReview tells whether somebody may do something: everything but writing with a token that may only read.
+func (s *service) accessReview(c echo.Context) error {
+	var ask struct {
+		Username     string `json:"account_username"`
+		Action       string `json:"action"`
+		Type         string `json:"resource_type"`
+		Subscription string `json:"subscription_id"`
+		Cluster      string `json:"cluster_id"`
+		Organization string `json:"organization_id"`
+	}
+	if err := readBody(c, &ask); err != nil {
+		return err
+	}
+	if ask.Action == "" || ask.Type == "" {
+		return badRequest(codeValidation, "action and resource_type are missing from the body")
+	}
+	caller := callerOf(c)
+	username := cmp.Or(ask.Username, caller.Account.Username)
+	allowed := !caller.ReadOnly || slices.Contains([]string{"get", "list"}, ask.Action)
+	if _, err := s.known(username); err != nil {
+		allowed = false
+	}
+	if ask.Subscription != "" {
+		if _, err := s.Subscriptions.Subscription(c.Request().Context(), ask.Subscription); err != nil {
+			allowed = false
+		}
+	}
+	if ask.Organization != "" && ask.Organization != s.Site.Organization().ID {
+		allowed = false
+	}
+	return c.JSON(http.StatusOK, object{
+		"allowed": allowed, "account_username": username, "action": ask.Action, "resource_type": ask.Type, "subscription_id": ask.Subscription,
+		"cluster_id": ask.Cluster, "organization_id": cmp.Or(ask.Organization, s.Site.Organization().ID),
+		"is_ocm_internal": false, "reason": "",
+	})
+}
+
+// capabilityReview reads the labels that are capabilities.
+func (s *service) capabilityReview(c echo.Context) error {
+	var ask struct {
+		Username     string `json:"account_username"`
+		Capability   string `json:"capability"`
+		Type         string `json:"type"`
+		Organization string `json:"organization_id"`
+		Subscription string `json:"subscription_id"`
+		Cluster      string `json:"cluster_id"`
+	}
+	if err := readBody(c, &ask); err != nil {
+		return err
+	}
+	var on local.Bearer
+	switch ask.Type {
+	case "Organization":
+		on = local.Bearer{Type: local.OfOrganization}
+		if id := ask.Organization; id != "" && id != s.Site.Organization().ID {
+			return c.JSON(http.StatusOK, object{"result": "false"})
+		}
+	case "Account":
+		account, err := s.known(cmp.Or(ask.Username, callerOf(c).Account.Username))
+		if err != nil {
+			return c.JSON(http.StatusOK, object{"result": "false"})
+		}
+		on = local.Bearer{Type: local.OfAccount, Name: account.Username}
+	case "Cluster", "Subscription":
+		cluster := ask.Cluster
+		if ask.Subscription != "" {
+			subscription, err := s.Subscriptions.Subscription(c.Request().Context(), ask.Subscription)
+			if err != nil {
+				return c.JSON(http.StatusOK, object{"result": "false"})
+			}
+			cluster = text(subscription["cluster_id"])
+		}
+		on = local.Bearer{Type: local.OfSubscription, Name: cluster}
+	default:
+		return badRequest(codeValidation, "The type is %q; it can be Account, Organization, Cluster or Subscription", ask.Type)
+	}
+	capable, err := s.Site.Capable(on, ask.Capability)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, object{"result": strconv.FormatBool(capable)})
+}
+
+// featureReview tells whether a feature is on: the organization's capability of that name.
+func (s *service) featureReview(c echo.Context) error {
+	var ask struct {
+		Feature string `json:"feature"`
+	}
+	if err := readBody(c, &ask); err != nil {
+		return err
+	}
+	enabled, err := s.feature(ask.Feature)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, object{"enabled": enabled, "feature_id": ask.Feature})
+}
+
+func (s *service) feature(name string) (bool, error) {
+	return s.Site.Capable(local.Bearer{Type: local.OfOrganization}, strings.ReplaceAll(name, "-", "_"))
+}
+
+func (s *service) featureToggle(c echo.Context) error {
+	enabled, err := s.feature(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, object{"kind": "FeatureToggle", "id": c.Param("id"), "href": Root + "/feature_toggles/" + c.Param("id"), "enabled": enabled})
+}
+
+func terms(c echo.Context) error {
+	return c.JSON(http.StatusOK, object{"account_id": callerOf(c).Account.ID, "terms_available": false, "terms_required": false})
+}
+
+func plan(c echo.Context) error {
+	if c.Param("id") != "OCP-AssistedInstall" {
+		return notFound("Plan with id='%s' not found", c.Param("id"))
+	}
+	shown := reference("Plan", "/plans", c.Param("id"))
+	shown["type"], shown["category"], shown["name"] = "OCP", "AssistedInstall", "OpenShift Container Platform, Assisted Installer"
+	return c.JSON(http.StatusOK, shown)
+}

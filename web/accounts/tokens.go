@@ -1,0 +1,74 @@
+package accounts
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/ams/local"
+)
+
+func bearer(r *http.Request) (string, bool) {
+	kind, token, ok := strings.Cut(r.Header.Get(echo.HeaderAuthorization), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(kind, "Bearer") && token != ""
+}
+
+// token exchanges what a person or program logs in with for a token of an hour, by OAuth 2.0 (RFC 6749).
+func (s *service) token(c echo.Context) error {
+	c.Response().Header().Set("Cache-Control", "no-store")
+	refuse := func(status int, kind, words string) error {
+		return c.JSON(status, map[string]string{"error": kind, "error_description": words})
+	}
+	answer := map[string]any{"token_type": "Bearer", "scope": "openid", "expires_in": int(local.SessionLife.Seconds())}
+	var access string
+	var err error
+	switch grant := c.FormValue("grant_type"); grant {
+	case "refresh_token":
+		refresh := c.FormValue("refresh_token")
+		access, err = s.Site.Refresh(refresh)
+		answer["refresh_token"] = refresh
+	case "client_credentials":
+		id, secret, ok := basic(c.Request())
+		if !ok {
+			id, secret = c.FormValue("client_id"), c.FormValue("client_secret")
+		}
+		access, err = s.Site.Login(id, secret)
+	default:
+		return refuse(http.StatusBadRequest, "unsupported_grant_type", "The grant type is "+grant+"; refresh_token and client_credentials are taken here")
+	}
+	if errors.Is(err, local.ErrToken) {
+		return refuse(http.StatusBadRequest, "invalid_grant", err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	answer["access_token"] = access
+	return c.JSON(http.StatusOK, answer)
+}
+
+// basic reads a client's id and secret, which OAuth wants encoded as forms are (RFC 6749, section 2.3.1) and many send plain.
+func basic(r *http.Request) (id, secret string, ok bool) {
+	id, secret, ok = r.BasicAuth()
+	for _, part := range []*string{&id, &secret} {
+		if plain, err := url.QueryUnescape(*part); err == nil {
+			*part = plain
+		}
+	}
+	return id, secret, ok
+}
+
+// accessToken is the site's pull secret, as AMS gives a person's own.
+func (s *service) accessToken(c echo.Context) error {
+	if s.PullSecret == nil {
+		return notFound("the appliance has no pull secret of its own; see mirror.pull_secret in its configuration")
+	}
+	secret, err := s.PullSecret()
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, json.RawMessage(secret))
+}
