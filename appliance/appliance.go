@@ -54,6 +54,7 @@ type Appliance struct {
 	recent    *recentLog
 	mirror    *siteMirror
 	prover    *mirrorProver
+	folders   *abiFolders
 	releases  *release.Library
 	engine    *engine.Engine
 	ams       *subscriptions
@@ -135,6 +136,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		return nil, err
 	}
 	a.prover.engine = a.engine
+	a.folders = newABIFolders(a)
 	a.mirror.exists = func(level mirror.Level) error { return levelExists(a.engine, level) }
 	a.mirror.changed = func(ctx context.Context, level mirror.Level) {
 		a.engine.RefreshImages(ctx, level)
@@ -151,6 +153,7 @@ func (a *Appliance) newServer() error {
 			console.UploadRoute:      int64(a.config.Limits.OSImageBytes),
 			console.AMSReceiptsRoute: amsReceiptsLimit,
 			console.MirrorRoute:      console.MirrorUploadBytes,
+			console.ABIRoute:         console.ABIUploadBytes,
 		},
 	})
 	service := &api.Service{
@@ -170,7 +173,8 @@ func (a *Appliance) newServer() error {
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
 		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
-		Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
+		ABIFolders: a.folders,
+		Journals:   blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
 		return err
 	}
@@ -223,6 +227,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	start(a.followInfraEnvs)
 	start(func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) })
 	start(a.mirror.followDeletions)
+	start(a.folders.follow)
 	group.Wait()
 	close(failures)
 	var errs []error

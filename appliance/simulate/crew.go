@@ -62,6 +62,8 @@ type Crew struct {
 	Network netip.Prefix
 	// Hardware is what the hosts are made of.
 	Hardware Hardware
+	// Planned are hosts that are to be like certain real ones, the first for the host with the number First.
+	Planned []Planned
 	// Observer, if set, hears of every event, one at a time; it must not block.
 	Observer func(Event)
 

@@ -26,6 +26,22 @@ type Hardware struct {
 	Manufacturer string
 }
 
+// Planned is what is known of a host before it comes. What is left zero is made up.
+type Planned struct {
+	Hostname string
+	MAC      string       // of the first network card
+	Address  netip.Prefix // in the machine network, IPv4
+	Hardware Hardware
+}
+
+// planned returns what is known of the host with that number; nothing of most.
+func (c *Crew) planned(number int) Planned {
+	if i := number - max(c.First, 1); i >= 0 && i < len(c.Planned) {
+		return c.Planned[i]
+	}
+	return Planned{}
+}
+
 const (
 	gib = int64(1) << 30
 	// gb is the unit in which makers of disks count, and the requirements on disks too.
@@ -48,8 +64,10 @@ func DefaultHardware() Hardware {
 	return Hardware{CPUs: 16, MemoryBytes: 64 * gib, Disks: 2, DiskBytes: 480 * gb, Architecture: "x86_64", Manufacturer: "Landfall"}
 }
 
-func (h Hardware) withDefaults() Hardware {
-	defaults := DefaultHardware()
+func (h Hardware) withDefaults() Hardware { return h.or(DefaultHardware()) }
+
+// or takes what is left zero from others.
+func (h Hardware) or(defaults Hardware) Hardware {
 	if h.CPUs == 0 {
 		h.CPUs = defaults.CPUs
 	}
@@ -102,7 +120,8 @@ func newMachine(c *Crew, number int) (machine, error) {
 	if err != nil {
 		return machine{}, err
 	}
-	hardware := c.Hardware.withDefaults()
+	planned := c.planned(number)
+	hardware := planned.Hardware.or(c.Hardware).withDefaults()
 	m := machine{number: number, hostname: fmt.Sprintf("host-%d", number), address: address, gateway: gateway, cpuMHz: ordinaryCPUMHz}
 	identity := fmt.Sprintf("%d/%s/%d", c.Seed, c.InfraEnvID, number)
 	m.id = uuid.NewSHA1(uuid.NameSpaceOID, []byte("landfall simulated host "+identity)).String()
@@ -120,9 +139,18 @@ func newMachine(c *Crew, number int) (machine, error) {
 	if _, duplicate := c.Faults.find(DuplicateHostname, number); duplicate {
 		m.hostname = "host-1"
 	}
+	if planned.Hostname != "" {
+		m.hostname = planned.Hostname
+	}
+	if planned.Address.IsValid() {
+		m.address = planned.Address
+	}
 	m.hardware = hardware
 	for i := range 2 {
 		m.nics = append(m.nics, newNIC(identity, i))
+	}
+	if planned.MAC != "" {
+		m.nics[0].mac = planned.MAC
 	}
 	for i := range hardware.Disks {
 		m.disks = append(m.disks, newDisk(identity, i, hardware.DiskBytes))

@@ -53,6 +53,8 @@ type Options struct {
 	Journals Journals
 	// MirrorProofs are the proofs of the mirror; nil leaves their operations out.
 	MirrorProofs MirrorProofs
+	// ABIFolders makes clusters of folders of the agent-based installer and back; nil leaves their operations out.
+	ABIFolders ABIFolders
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -137,6 +139,9 @@ func Register(router *echo.Echo, options Options) error {
 	}
 	if options.MirrorProofs != nil {
 		mirrorProofs{options.MirrorProofs}.register(router)
+	}
+	if options.ABIFolders != nil {
+		abiFolders{options.ABIFolders}.register(router)
 	}
 	router.GET("/api/*", func(c echo.Context) error {
 		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)

@@ -1,0 +1,264 @@
+package abi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+	"go.yaml.in/yaml/v3"
+)
+
+// Properties of a host that a folder states.
+const (
+	hostname = "hostname"
+	role     = "role"
+)
+
+// hosts reads the hosts of agent-config.yaml or, if it has none, of install-config.yaml, which is what the installer does.
+func (r *reader) hosts() {
+	if d := r.document("AgentConfig", nil); d != nil {
+		if list := lookUp(d.node, "hosts"); list != nil && len(list.Content) > 0 {
+			for i := range list.Content {
+				r.host(d, item("hosts", i))
+			}
+			r.fencing()
+			return
+		}
+	}
+	if d := r.document("", nil); d != nil {
+		const at = "platform.baremetal.hosts"
+		if list := lookUp(d.node, at); list != nil {
+			for i := range list.Content {
+				r.host(d, item(at, i))
+			}
+		}
+	}
+	r.fencing()
+}
+
+// hostNames are what the two files call the same property.
+func hostNames() map[string]string {
+	return map[string]string{"hostname": hostname, "name": hostname, "role": role}
+}
+
+func (r *reader) host(d *document, at string) {
+	node := lookUp(d.node, at)
+	var plain any
+	if err := node.Decode(&plain); err != nil {
+		r.refuse(d, node, "%s can't be read: %v", at, err)
+		return
+	}
+	allowed := []string{"hostname", "role", "rootDeviceHints", "interfaces", "networkConfig", "bmc"}
+	if d.kind.name == "" {
+		allowed = []string{"name", "role", "bootMACAddress", "rootDeviceHints", "networkConfig", "bmc", "bootMode", "hardwareProfile"}
+	}
+	object, err := fields(plain, allowed...)
+	if err != nil {
+		r.refuse(d, node, "%s %v", at, err)
+		return
+	}
+	h := Host{Where: fmt.Sprintf("%s:%d", d.file, d.at(node))}
+	cards, list := r.interfaces(d, field(at, "interfaces"))
+	if d.kind.name == "" {
+		mac, _ := object["bootMACAddress"].(string)
+		cards, list = []Interface{{"", strings.ToLower(mac)}}, lookUp(node, "bootMACAddress")
+	}
+	if list == nil || len(cards) == 0 || cards[0].MAC == "" {
+		r.refuse(d, node, "%s has no network card to know it by; give its interfaces with their macAddress", at)
+		return
+	}
+	h.MACs = macsOf(cards)
+	for name, property := range hostNames() {
+		value, _ := object[name].(string)
+		if !slices.Contains(allowed, name) {
+			continue
+		}
+		if value == "" {
+			f := hostField(h.MACs, property) // it may be stated later
+			r.site.places[f] = append(r.site.places[f], place{d, field(at, name), d.at(node), nil})
+			continue
+		}
+		here := lookUp(node, name)
+		r.claim(hostField(h.MACs, property), value, place{d, field(at, name), d.at(here), nil}, here)
+		if property == role {
+			h.Role = value
+		} else {
+			h.Hostname = value
+		}
+	}
+	if h.Role != "" && !slices.Contains([]string{"master", "worker", "arbiter"}, h.Role) {
+		r.refuse(d, lookUp(node, "role"), "%s is %q; a role is master, worker or arbiter", field(at, "role"), h.Role)
+	}
+	if hints := lookUp(node, "rootDeviceHints"); hints != nil && object["rootDeviceHints"] != nil {
+		if h.Hints, err = fields(object["rootDeviceHints"], hintNames()...); err != nil {
+			r.refuse(d, hints, "%s %v", field(at, "rootDeviceHints"), err)
+		}
+	}
+	if config := lookUp(node, "networkConfig"); config != nil && object["networkConfig"] != nil {
+		r.network(d, config, field(at, "networkConfig"), cards)
+	}
+	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "hosts boot as they do", "hardwareProfile": "it means nothing since OpenShift 4.8"} {
+		if given := lookUp(node, name); given != nil && object[name] != nil && text(object[name]) != `""` && text(object[name]) != "{}" {
+			r.note(d, given, "%s has no effect: %s", field(at, name), why)
+		}
+	}
+	r.site.Hosts = append(r.site.Hosts, h)
+}
+
+// fencing gives the credentials in install-config to the hosts that they are of.
+func (r *reader) fencing() {
+	d := r.document("", nil)
+	if d == nil {
+		return
+	}
+	const at = "controlPlane.fencing.credentials"
+	list := lookUp(d.node, at)
+	if list == nil {
+		return
+	}
+	for i, node := range list.Content {
+		var plain any
+		if err := node.Decode(&plain); err != nil {
+			r.refuse(d, node, "%s can't be read: %v", item(at, i), err)
+			continue
+		}
+		object, err := fields(plain, "hostName", "hostname", "macAddress", "address", "username", "password", "certificateVerification")
+		if err != nil {
+			r.refuse(d, node, "%s %v", item(at, i), err)
+			continue
+		}
+		credentials := map[string]string{}
+		for name, value := range object {
+			credentials[strings.ToLower(name)] = fmt.Sprint(value)
+		}
+		of := slices.IndexFunc(r.site.Hosts, func(h Host) bool {
+			return h.Hostname != "" && h.Hostname == credentials["hostname"] || slices.Contains(h.MACs, strings.ToLower(credentials["macaddress"]))
+		})
+		if of < 0 {
+			r.refuse(d, node, "%s is of no host that the folder names", item(at, i))
+			continue
+		}
+		r.site.Hosts[of].Fencing = credentials
+	}
+}
+
+// networks reads the NMStateConfigs, and refuses those that the InfraEnv does not select.
+func (r *reader) networks() {
+	selector := map[string]string{}
+	if env := r.document("InfraEnv", nil); env != nil {
+		if labels := lookUp(env.node, "spec.nmStateConfigLabelSelector.matchLabels"); labels != nil {
+			if err := labels.Decode(&selector); err != nil {
+				r.refuse(env, labels, "spec.nmStateConfigLabelSelector.matchLabels takes texts: %v", err)
+			}
+		}
+	}
+	for _, d := range r.site.documents {
+		if d.kind == nil || d.kind.name != "NMStateConfig" {
+			continue
+		}
+		var labels map[string]string
+		if node := lookUp(d.node, "metadata.labels"); node != nil {
+			if err := node.Decode(&labels); err != nil {
+				r.refuse(d, node, "metadata.labels takes texts: %v", err)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(selector)) {
+			if labels[name] != selector[name] {
+				r.refuse(d, d.node, "the InfraEnv selects NMStateConfigs with the label %s: %s, which this one has not; it would not be used", name, selector[name])
+			}
+		}
+		if len(selector) == 0 && r.document("InfraEnv", nil) != nil {
+			r.refuse(d, d.node, "the InfraEnv has no nmStateConfigLabelSelector; this NMStateConfig would not be used")
+		}
+		cards, list := r.interfaces(d, "spec.interfaces")
+		config := lookUp(d.node, "spec.config")
+		if list != nil && len(list.Content) > 0 && len(cards) == 0 {
+			continue // said already
+		}
+		if len(cards) == 0 || config == nil {
+			r.refuse(d, d.node, "an NMStateConfig needs spec.interfaces with macAddress, and spec.config")
+			continue
+		}
+		r.network(d, config, "spec.config", cards)
+	}
+}
+
+// network notes the nmstate description of a host.
+func (r *reader) network(d *document, config *yaml.Node, at string, cards []Interface) {
+	written, err := yaml.Marshal(config)
+	if err != nil {
+		r.refuse(d, config, "%s can't be read: %v", at, err)
+		return
+	}
+	f := networkField(macsOf(cards))
+	for held := range r.site.Values {
+		if other, ok := strings.CutPrefix(string(held), networkPrefix); ok && held != f {
+			for _, card := range cards {
+				if slices.Contains(strings.Split(other, ","), card.MAC) {
+					r.refuse(d, config, "the network card %s is in two network descriptions; the other is at %s", card.MAC, r.site.places[held][0])
+					return
+				}
+			}
+		}
+	}
+	r.claim(f, Network{cards, string(written)}, place{d, at, d.at(config), nmstate}, config)
+}
+
+// nmstate is a network description as the documents have it.
+func nmstate(value any) any {
+	network, _ := value.(Network)
+	var root yaml.Node
+	if err := yaml.Unmarshal([]byte(network.YAML), &root); err != nil || len(root.Content) == 0 {
+		return nil
+	}
+	return root.Content[0]
+}
+
+// hintNames are the properties by which a host's disk is chosen (metal3's root device hints).
+func hintNames() []string {
+	return []string{"deviceName", "hctl", "model", "vendor", "serialNumber", "minSizeGigabytes", "wwn", "wwnWithExtension", "wwnVendorExtension", "rotational"}
+}
+
+// Disk finds the first disk that fits a host's root device hints, nil if none does.
+func (h *Host) Disk(disks []*models.Disk) *models.Disk {
+	for _, disk := range disks {
+		if disk.InstallationEligibility.Eligible && h.fits(disk) {
+			return disk
+		}
+	}
+	return nil
+}
+
+func (h *Host) fits(disk *models.Disk) bool {
+	for name, wanted := range h.Hints {
+		want := fmt.Sprint(wanted)
+		fits := false
+		switch name {
+		case "deviceName":
+			fits = slices.Contains([]string{disk.Path, disk.ByPath, disk.ByID, disk.ID, "/dev/" + disk.Name}, want)
+		case "hctl":
+			fits = disk.Hctl == want
+		case "model":
+			fits = strings.Contains(disk.Model, want)
+		case "vendor":
+			fits = strings.Contains(disk.Vendor, want)
+		case "serialNumber":
+			fits = disk.Serial == want
+		case "minSizeGigabytes":
+			var least int64
+			if _, err := fmt.Sscan(want, &least); err == nil {
+				fits = disk.SizeBytes >= least<<30
+			}
+		case "wwn", "wwnWithExtension", "wwnVendorExtension":
+			fits = disk.Wwn == want
+		case "rotational":
+			fits = (disk.DriveType == models.DriveTypeHDD) == (want == "true")
+		}
+		if !fits {
+			return false
+		}
+	}
+	return true
+}

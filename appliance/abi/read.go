@@ -1,0 +1,441 @@
+package abi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Site is what a folder says.
+type Site struct {
+	Values    Values
+	Hosts     []Host
+	Manifests []File    // of openshift/, without the folder's name
+	Notes     []Problem // what has no effect here, and why
+	Files     []File    // that belong to the folder, as they were given
+
+	documents []*document
+	places    map[Field][]place
+}
+
+// Host is what a folder says of one host, which is known by its network cards.
+type Host struct {
+	MACs     []string          `json:"macs"`
+	NICs     []string          `json:"-"` // what the cards are called, for a new folder
+	Hostname string            `json:"hostname,omitempty"`
+	Role     string            `json:"role,omitempty"`
+	Hints    map[string]any    `json:"root_device_hints,omitempty"`
+	Fencing  map[string]string `json:"fencing,omitempty"`
+	Where    string            `json:"where"` // file and line
+}
+
+// Interface is a network card as nmstate and agent-config call it.
+type Interface struct {
+	Name string `json:"name" yaml:"name"`
+	MAC  string `json:"macAddress" yaml:"macAddress"`
+}
+
+// Network is the nmstate description of one host.
+type Network struct {
+	Interfaces []Interface `json:"interfaces"`
+	YAML       string      `json:"yaml"`
+}
+
+// place is where a document states a value.
+type place struct {
+	document *document
+	path     string
+	line     int
+	write    func(any) any
+}
+
+func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.document.file, p.line, p.path) }
+
+// reader collects what the documents of a folder state.
+type reader struct {
+	site     *Site
+	problems []Problem
+}
+
+// Read reads a folder. What the appliance can't do as it is written is refused with a [*FolderError] that names file and line;
+// what has no effect is noted.
+func Read(files []File) (*Site, error) {
+	kept, leftOut := unwrap(files)
+	r := &reader{site: &Site{Values: Values{}, Files: kept, places: map[Field][]place{}}}
+	for _, name := range leftOut {
+		r.site.Notes = append(r.site.Notes, Problem{name, 0, "is left out; the agent-based installer does not read it"})
+	}
+	size := 0
+	for _, file := range kept {
+		if size += len(file.Data); len(file.Data) > FileBytes || size > FolderBytes {
+			return nil, refuse(file.Name, 0, "is too large; files have %d KiB at most, and a folder %d MiB", FileBytes>>10, FolderBytes>>20)
+		}
+		r.file(file)
+	}
+	r.hosts()
+	r.networks()
+	r.complete()
+	if len(r.problems) > 0 {
+		sortProblems(r.problems)
+		return nil, &FolderError{r.problems}
+	}
+	sortProblems(r.site.Notes)
+	return r.site, nil
+}
+
+func (r *reader) file(file File) {
+	switch {
+	case file.Name == registriesConfFile:
+		r.site.Values[RegistriesConf] = string(file.Data)
+		return
+	case file.Name == caBundleFile:
+		r.site.Values[CABundle] = string(file.Data)
+		return
+	case strings.HasPrefix(file.Name, manifestFolder):
+		r.site.Manifests = append(r.site.Manifests, File{path.Base(file.Name), file.Data})
+		return
+	}
+	found, err := documents(file)
+	if err != nil {
+		r.problems = append(r.problems, err.(*FolderError).Problems...)
+		return
+	}
+	r.site.documents = append(r.site.documents, found...)
+	for _, d := range found {
+		if d.node != nil && r.recognise(d) {
+			r.walk(d, "", d.node, false)
+		}
+	}
+}
+
+// recognise finds the kind of a document and refuses what does not belong where it stands.
+func (r *reader) recognise(d *document) bool {
+	name, _ := d.plain["kind"].(string)
+	if d.file == agentConfigFile && name == "" {
+		name = "AgentConfig" // which it may leave out
+	}
+	d.kind = kindOf(name)
+	switch alone := d.file == installConfigFile || d.file == agentConfigFile; {
+	case d.kind == nil || name == "" && d.file != installConfigFile:
+		r.refuse(d, d.node, "the kind %q is none of the agent-based installer's; leave the document out", name)
+	case alone && d.kind.file != d.file, !alone && !strings.HasPrefix(d.kind.file, clusterFolder):
+		r.refuse(d, d.node, "a document of the kind %s belongs into %s", d.kind.title(), d.kind.file)
+	default:
+		version, _ := d.plain["apiVersion"].(string)
+		if !slices.Contains(d.kind.apiVersions, version) {
+			r.refuse(d, orNode(lookUp(d.node, "apiVersion"), d.node), "the apiVersion of %s is %s, not %q", d.kind.title(), strings.Join(d.kind.apiVersions, " or "), version)
+			break
+		}
+		if other := r.document(d.kind.name, d); other != nil && !d.kind.several {
+			r.refuse(d, d.node, "%s:%d has a %s already; a folder describes one cluster", other.file, other.at(other.node), d.kind.title())
+			break
+		}
+		return true
+	}
+	d.kind = nil
+	return false
+}
+
+// document is the first one of a kind that comes before another.
+func (r *reader) document(kind string, before *document) *document {
+	for _, d := range r.site.documents {
+		if d == before {
+			return nil
+		}
+		if d.kind != nil && d.kind.name == kind {
+			return d
+		}
+	}
+	return nil
+}
+
+func orNode(node, otherwise *yaml.Node) *yaml.Node {
+	if node == nil {
+		return otherwise
+	}
+	return node
+}
+
+func (r *reader) refuse(d *document, node *yaml.Node, format string, args ...any) {
+	r.problems = append(r.problems, d.problem(node, format, args...))
+}
+
+func (r *reader) note(d *document, node *yaml.Node, format string, args ...any) {
+	r.site.Notes = append(r.site.Notes, d.problem(node, format, args...))
+}
+
+// walk goes through a document and does with each field what its kind says. Below a field that is kept, others are, too.
+func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
+	node = resolved(node)
+	u, above := d.kind.find(at)
+	if u != nil {
+		if !above {
+			r.take(d, u, at, node)
+			return
+		}
+		if kept = kept || u.kept; u.is != nil {
+			r.state(d, u, at, node, u.is)
+		}
+	}
+	switch {
+	case u == nil && !above && kept:
+	case u == nil && !above:
+		r.refuse(d, node, "%s is no field of %s that the appliance knows; correct or remove it", at, d.kind.title())
+	case node.Tag == "!!null":
+	case node.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			next := field(at, node.Content[i].Value)
+			if found, deeper := d.kind.find(next); found == nil && !deeper && !kept {
+				r.refuse(d, node.Content[i], "%s is no field of %s that the appliance knows; correct or remove it", next, d.kind.title())
+				continue
+			}
+			r.walk(d, next, node.Content[i+1], kept)
+		}
+	case node.Kind == yaml.SequenceNode:
+		for i, inner := range node.Content {
+			if i > 0 {
+				r.refuse(d, inner, "%s has more than one entry; there is one pool of that kind", at)
+				break
+			}
+			r.walk(d, item(at, i), inner, kept)
+		}
+	case !kept:
+		r.refuse(d, node, "%s takes an object", at)
+	}
+}
+
+// take does with one field what its use says.
+func (r *reader) take(d *document, u *use, at string, node *yaml.Node) {
+	var value any
+	if err := node.Decode(&value); err != nil {
+		r.refuse(d, node, "%s can't be read: %v", at, err)
+		return
+	}
+	empty := value == nil || value == "" || text(value) == "[]" || text(value) == "{}"
+	switch {
+	case u.kept:
+	case empty && u.is == nil:
+	case u.is != nil:
+		r.state(d, u, at, node, u.is)
+	case u.only != nil && slices.Contains(u.only, fmt.Sprint(value)):
+	case u.refused != "":
+		r.refuse(d, node, "%s can't be had here: %s", at, u.refused)
+	case u.note != "":
+		r.note(d, node, "%s has no effect: %s", at, u.note)
+	case u.over:
+		r.override(d, at, node, value)
+	default:
+		read := u.read
+		if read == nil {
+			read = asText
+		}
+		got, err := read(value)
+		if err != nil {
+			r.refuse(d, node, "%s %v", at, err)
+			return
+		}
+		r.state(d, u, at, node, got)
+	}
+}
+
+// state notes that a document states a value, and refuses another one than was stated before.
+func (r *reader) state(d *document, u *use, at string, node *yaml.Node, value any) {
+	here := place{d, at, d.at(node), u.write}
+	if u.is != nil {
+		here.write = nil
+	}
+	r.claim(u.field, value, here, node)
+}
+
+func (r *reader) claim(f Field, value any, here place, node *yaml.Node) {
+	held, ok := r.site.Values[f]
+	if ok && !agree(held, value) {
+		where := ""
+		if before := r.site.places[f]; len(before) > 0 {
+			where = before[0].String()
+		}
+		if f == PullSecret || len(text(value))+len(text(held)) > shownBytes {
+			r.refuse(here.document, node, "%s differs from %s; both say the same in a folder", here.path, where)
+		} else {
+			r.refuse(here.document, node, "%s is %s, but %s is %s; both say the same in a folder", here.path, text(value), where, text(held))
+		}
+		return
+	}
+	if !ok || longer(value, held) { // a list of addresses goes over its first
+		r.site.Values[f] = value
+	}
+	r.site.places[f] = append(r.site.places[f], here)
+}
+
+// agree tells whether two documents state the same. A list of addresses agrees with its first.
+func agree(a, b any) bool {
+	if text(a) == text(b) {
+		return true
+	}
+	x, ok := a.([]string)
+	y, also := b.([]string)
+	return ok && also && len(x) > 0 && len(y) > 0 && (len(x) == 1 || len(y) == 1) && x[0] == y[0]
+}
+
+// shownBytes bounds two values that a refusal quotes.
+const shownBytes = 200
+
+func longer(a, b any) bool {
+	x, _ := a.([]string)
+	y, _ := b.([]string)
+	return len(x) > len(y)
+}
+
+// override notes fields of install-config that nothing else has, one by one.
+func (r *reader) override(d *document, at string, node *yaml.Node, value any) {
+	flat := map[string]any{}
+	flatten(at, value, flat)
+	for path, leaf := range flat {
+		r.claim(overrideField(path), leaf, place{d, path, d.at(node), nil}, node)
+	}
+}
+
+func flatten(at string, value any, into map[string]any) {
+	object, ok := value.(map[string]any)
+	if !ok || len(object) == 0 {
+		into[at] = value
+		return
+	}
+	for name, inner := range object {
+		flatten(field(at, name), inner, into)
+	}
+}
+
+// Override is the override of install-config that the values amount to, "" if there is none.
+func (v Values) Override() (string, error) {
+	root := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	found := false
+	for f, value := range v {
+		if path, ok := strings.CutPrefix(string(f), overridePrefix); ok {
+			found = true
+			if err := set(root, path, value); err != nil {
+				return "", err
+			}
+		}
+	}
+	if !found {
+		return "", nil
+	}
+	var plain map[string]any
+	if err := root.Decode(&plain); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(plain)
+	return string(data), err
+}
+
+// setOverride adds what an override of install-config states to the values.
+func (v Values) setOverride(override string) error {
+	if strings.TrimSpace(override) == "" {
+		return nil
+	}
+	var object map[string]any
+	if err := json.Unmarshal([]byte(override), &object); err != nil {
+		return err
+	}
+	flat := map[string]any{}
+	for name, value := range object {
+		flatten(field("", name), value, flat)
+	}
+	for path, value := range flat {
+		v[overrideField(path)] = value
+	}
+	return nil
+}
+
+// Refuse is an error about a value, at the place that states it.
+func (s *Site) Refuse(f Field, format string, args ...any) error {
+	places := s.places[f]
+	if len(places) == 0 {
+		return fmt.Errorf(format, args...)
+	}
+	at := places[0]
+	return refuse(at.document.file, at.line, "%s %s", at.path, fmt.Sprintf(format, args...))
+}
+
+// complete looks at the folder as a whole.
+func (r *reader) complete() {
+	if d := r.document("AgentClusterInstall", nil); d != nil {
+		r.annotation(d)
+	}
+	var have []string
+	for _, d := range r.site.documents {
+		if d.kind != nil {
+			have = append(have, d.kind.name)
+		}
+	}
+	if slices.Contains(have, "") || len(r.problems) > 0 {
+		return
+	}
+	for _, name := range []string{"AgentClusterInstall", "ClusterDeployment", "ClusterImageSet", "InfraEnv", "Secret"} {
+		if !slices.Contains(have, name) {
+			k := kindOf(name)
+			r.problems = append(r.problems, Problem{k.file, 0, "is missing; without install-config.yaml the folder needs its " + name})
+		}
+	}
+	if _, ok := r.site.Values[PullSecret]; !ok && len(r.problems) == 0 {
+		r.problems = append(r.problems, Problem{kindOf("Secret").file, 0, `has no stringData[".dockerconfigjson"], the pull secret`})
+	}
+}
+
+func (r *reader) annotation(d *document) {
+	at := field("metadata.annotations", overrideAnnotation)
+	node := lookUp(d.node, at)
+	if node == nil || node.Value == "" {
+		return
+	}
+	stated := Values{}
+	if err := stated.setOverride(node.Value); err != nil {
+		r.refuse(d, node, "the annotation %s is no JSON object: %v", overrideAnnotation, err)
+		return
+	}
+	for f, value := range stated {
+		r.claim(f, value, place{document: d, path: at, line: d.at(node)}, node)
+	}
+}
+
+// interfaces reads the network cards of a host.
+func (r *reader) interfaces(d *document, at string) (cards []Interface, node *yaml.Node) {
+	node = lookUp(d.node, at)
+	if node == nil {
+		return nil, nil
+	}
+	for i, inner := range resolved(node).Content {
+		var plain any
+		if err := inner.Decode(&plain); err != nil {
+			r.refuse(d, inner, "%s can't be read: %v", item(at, i), err)
+			continue
+		}
+		object, err := fields(plain, "name", "macAddress")
+		if err != nil {
+			r.refuse(d, inner, "%s %v", item(at, i), err)
+			continue
+		}
+		name, _ := object["name"].(string)
+		mac, _ := object["macAddress"].(string)
+		if _, err := net.ParseMAC(mac); err != nil {
+			r.refuse(d, inner, "%s has the macAddress %q, which is none", item(at, i), mac)
+			continue
+		}
+		cards = append(cards, Interface{name, strings.ToLower(mac)})
+	}
+	return cards, node
+}
+
+func macsOf(cards []Interface) []string {
+	var macs []string
+	for _, card := range cards {
+		macs = append(macs, card.MAC)
+	}
+	return macs
+}

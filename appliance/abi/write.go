@@ -1,0 +1,166 @@
+package abi
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Changed names the values that differ between two looks at a cluster, in order.
+func Changed(before, now Values) []Field {
+	all := maps.Clone(before)
+	maps.Copy(all, now)
+	var changed []Field
+	for _, f := range slices.Sorted(maps.Keys(all)) {
+		if text(before[f]) != text(now[f]) {
+			changed = append(changed, f)
+		}
+	}
+	return changed
+}
+
+// Write returns the folder with the values that changed since before. A document without a changed value, and a file without
+// a changed document, is what was read, byte for byte. Manifests are those that the cluster has now. Unsaid are the changed
+// values that no document of the folder can hold.
+func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid []Field, err error) {
+	changed := Changed(before, now)
+	overridden := false
+	for _, f := range changed {
+		said, err := s.say(f, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		overridden = overridden || strings.HasPrefix(string(f), overridePrefix)
+		if !said && now[f] != nil {
+			unsaid = append(unsaid, f)
+		}
+	}
+	if d := s.document("AgentClusterInstall"); overridden && d != nil {
+		override, err := now.Override()
+		if err != nil {
+			return nil, nil, err
+		}
+		var value any
+		if override != "" {
+			value = override
+		}
+		if err := d.set(field("metadata.annotations", overrideAnnotation), value); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, file := range s.Files {
+		switch {
+		case strings.HasPrefix(file.Name, manifestFolder):
+			continue
+		case file.Name == registriesConfFile || file.Name == caBundleFile:
+			value, there := now[Field(file.Name)]
+			if slices.Contains(changed, Field(file.Name)) {
+				if !there {
+					continue
+				}
+				file.Data = []byte(get[string](Values{"": value}, ""))
+			}
+		default:
+			if file.Data, err = s.text(file); err != nil {
+				return nil, nil, err
+			}
+		}
+		files = append(files, file)
+	}
+	for _, f := range []Field{RegistriesConf, CABundle} { // written anew
+		if content := get[string](now, f); slices.Contains(unsaid, f) {
+			files = append(files, File{string(f), []byte(content)})
+			unsaid = slices.DeleteFunc(unsaid, func(other Field) bool { return other == f })
+		}
+	}
+	for _, manifest := range manifests {
+		files = append(files, File{manifestFolder + manifest.Name, manifest.Data})
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return files, unsaid, nil
+}
+
+func (s *Site) document(kind string) *document {
+	for _, d := range s.documents {
+		if d.kind != nil && d.kind.name == kind {
+			return d
+		}
+	}
+	return nil
+}
+
+// text is a file of documents as they are now.
+func (s *Site) text(file File) ([]byte, error) {
+	var out bytes.Buffer
+	for _, d := range s.documents {
+		if d.file != file.Name {
+			continue
+		}
+		data, err := d.bytes()
+		if err != nil {
+			return nil, err
+		}
+		out.Write(data)
+	}
+	return out.Bytes(), nil
+}
+
+// say writes a changed value wherever the folder states it, or else in the first document that can.
+func (s *Site) say(f Field, now Values) (said bool, err error) {
+	if f == RegistriesConf || f == CABundle {
+		return slices.ContainsFunc(s.Files, func(file File) bool { return file.Name == string(f) }), nil
+	}
+	value, override := now[f], strings.HasPrefix(string(f), overridePrefix)
+	for _, at := range s.places[f] {
+		if override && at.document.kind.name != "" {
+			continue // the annotation is written as a whole
+		}
+		if f == Platform && at.document.kind.name == "" {
+			continue // another platform has other fields; see the page of the installer
+		}
+		written := value
+		if at.write != nil && value != nil {
+			written = at.write(value)
+		}
+		if err := at.document.set(at.path, written); err != nil {
+			return said, err
+		}
+		said = true
+	}
+	if said || value == nil {
+		return said, nil
+	}
+	if override {
+		if s.document("AgentClusterInstall") != nil {
+			return true, nil
+		}
+		if d := s.document(""); d != nil {
+			return true, d.set(strings.TrimPrefix(string(f), overridePrefix), value)
+		}
+	}
+	return s.sayAnew(f, value)
+}
+
+// sayAnew writes a value that the folder has not stated so far.
+func (s *Site) sayAnew(f Field, value any) (bool, error) {
+	for _, k := range kinds() {
+		d := s.document(k.name)
+		if d == nil {
+			continue
+		}
+		for _, u := range k.uses {
+			if u.field != f || u.is != nil || strings.HasSuffix(u.path, ".architecture") {
+				continue
+			}
+			if k.name == "" && strings.HasPrefix(u.path, "platform.") && lookUp(d.node, strings.Join(strings.SplitN(u.path, ".", 3)[:2], ".")) == nil {
+				continue // of another platform
+			}
+			if u.write != nil {
+				value = u.write(value)
+			}
+			return true, d.set(u.path, value)
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,167 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/abi"
+	"landfall/web/console"
+)
+
+func newImport() *cobra.Command {
+	cmd := &cobra.Command{Use: "import", Short: "Make a cluster of what another installer was given"}
+	group(cmd, newImportABI())
+	return cmd
+}
+
+func newExport() *cobra.Command {
+	cmd := &cobra.Command{Use: "export", Short: "Write a cluster in the form that another installer takes"}
+	group(cmd, newExportABI())
+	return cmd
+}
+
+func newImportABI() *cobra.Command {
+	appliance := &client{}
+	var check, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "abi DIR",
+		Short: "Make a cluster of a folder of the agent-based installer",
+		Long: "Make a cluster and its infra-env on a running appliance of a folder of the agent-based installer: cluster-manifests, mirror,\n" +
+			"openshift, agent-config.yaml, install-config.yaml, or the last alone. Hosts get their names, roles, disks and networks when\n" +
+			"they boot the cluster's image, known by their network cards. What can't be had here is refused by file and line, and\n" +
+			"what has no effect is named. The documents are kept: landfall export abi gives them back as they were.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			made, err := appliance.importABI(cmd.Context(), arguments[0], check)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				return writeJSON(out, made)
+			}
+			for _, note := range made.Notes {
+				fmt.Fprintf(out, "note %s\n", note)
+			}
+			if check {
+				_, err = fmt.Fprintf(out, "%s: can be imported; OpenShift %s, %d hosts described\n", made.Name, made.OpenshiftVersion, made.Hosts)
+				return err
+			}
+			_, err = fmt.Fprintf(out, "%s: cluster %s, infra-env %s; OpenShift %s, %d hosts described\n", made.Name, made.ClusterID, made.InfraEnvID, made.OpenshiftVersion, made.Hosts)
+			return err
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&check, "check", false, "only say what would come of it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *client) importABI(ctx context.Context, dir string, check bool) (*console.ABIImport, error) {
+	files, leftOut, err := abi.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for _, file := range files {
+		part, err := form.CreateFormFile(file.Name, filepath.Base(file.Name))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := part.Write(file.Data); err != nil {
+			return nil, err
+		}
+	}
+	if err := form.Close(); err != nil {
+		return nil, err
+	}
+	made := new(console.ABIImport)
+	if err := c.send(ctx, http.MethodPost, fmt.Sprintf("%s?check=%t", console.ABIRoute, check), form.FormDataContentType(), &body, made); err != nil {
+		return nil, err
+	}
+	for _, name := range leftOut {
+		made.Notes = append(made.Notes, abi.Problem{File: name, Text: "is left out; the agent-based installer does not read it"})
+	}
+	return made, nil
+}
+
+func newExportABI() *cobra.Command {
+	appliance := &client{}
+	var cluster, output string
+	cmd := &cobra.Command{
+		Use:   "abi --cluster ID",
+		Short: "Write the folder of a cluster for the agent-based installer",
+		Long: "Write a cluster of a running appliance as a folder of the agent-based installer. A cluster that was made of such a folder\n" +
+			"gets its documents as they were; only those with a value that was changed are edited. The folder holds the pull secret.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster == "" {
+				return usage("--cluster is missing; landfall clusters lists them")
+			}
+			folder := new(console.ABIExport)
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+url.PathEscape(cluster)+"/abi?format=json", nil, folder); err != nil {
+				return err
+			}
+			if output == "" {
+				output = folder.Name
+			}
+			if err := writeFolder(output, folder.Files); err != nil {
+				return err
+			}
+			return sayExported(cmd.OutOrStdout(), output, folder)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "folder to write, new or empty; default: the cluster's name with -abi")
+	return cmd
+}
+
+func sayExported(out io.Writer, output string, folder *console.ABIExport) error {
+	_, err := fmt.Fprintf(out, "%s: %d files\n", output, len(folder.Files))
+	if len(folder.Changed) > 0 {
+		_, changedErr := fmt.Fprintf(out, "changed since the import: %s\n", strings.Join(folder.Changed, ", "))
+		err = errors.Join(err, changedErr)
+	}
+	if len(folder.Unsaid) > 0 {
+		_, unsaidErr := fmt.Fprintf(out, "these can't be said in its documents: %s\n", strings.Join(folder.Unsaid, ", "))
+		err = errors.Join(err, unsaidErr)
+	}
+	return err
+}
+
+// writeFolder writes files into a folder that holds nothing yet; they are their owner's alone, as the pull secret is among them.
+func writeFolder(dir string, files []abi.File) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("the folder %s is not empty; choose another one with -o", dir)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look at the folder %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open the folder: %w", err)
+	}
+	for _, file := range files {
+		err = errors.Join(err, root.MkdirAll(filepath.Dir(filepath.FromSlash(file.Name)), 0o700), root.WriteFile(filepath.FromSlash(file.Name), file.Data, 0o600))
+	}
+	if err = errors.Join(err, root.Close()); err != nil {
+		return fmt.Errorf("write the folder %s: %w", dir, err)
+	}
+	return nil
+}
