@@ -384,8 +384,3 @@ func operatorRequirements(path string) (*operator.Overrides, error) {
 	}
 	return overrides, nil
 }
-
-// GCPercent is how far the heap of a process that runs an appliance may grow between two collections, in percent
-// (see debug.SetGCPercent). The heap at rest is some ten MiB; letting it grow to several times that takes a sixth of the
-// work off a busy appliance.
-const GCPercent = 300

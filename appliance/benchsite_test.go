@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,8 +34,7 @@ const apiPath = "/api/assisted-install/v2"
 // startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that collects garbage as the
 // program's does.
 func (s *site) startQuietly(tb testing.TB) (address string, stop func()) {
-	before := debug.SetGCPercent(appliance.GCPercent)
-	tb.Cleanup(func() { debug.SetGCPercent(before) })
+	tb.Cleanup(appliance.TuneCollector())
 	return s.startLogging(tb, slog.New(slog.NewJSONHandler(io.Discard, nil)))
 }
 

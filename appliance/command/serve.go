@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,7 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 		return err
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(appliance.GCPercent)
+		defer appliance.TuneCollector()()
 	}
 	running, err := appliance.New(cmd.Context(), config, logger, Version())
 	if err != nil {

@@ -285,7 +285,7 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 		if host.Inventory == nil || slices.Contains([]string{discovering, discoveringUnbound}, *h.API.Status) {
 			return false
 		}
-		return reflect.DeepEqual(host.Inventory, effect.Inventory.Inventory)
+		return sameInventory(host.Inventory, effect.Inventory.Inventory)
 	}
 	changed := effect.Connectivity != nil && !sameReach(host.Connectivity, effect.Connectivity, latencyLimit) ||
 		effect.NTPSources != nil && !reflect.DeepEqual(effect.NTPSources, host.NTPSources) ||

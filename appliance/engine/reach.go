@@ -42,3 +42,21 @@ func sameTrip(kept, reported *models.L3Connectivity, limit *float64) bool {
 	alike.AverageRTTMs = before
 	return alike == *kept
 }
+
+// sameInventory tells whether an inventory says nothing new against the one that is kept: what disks say of themselves, by which
+// nothing is decided, differs each time in their temperature and hours.
+func sameInventory(kept, reported *models.Inventory) bool {
+	if kept == nil || reported == nil {
+		return kept == reported
+	}
+	a, b := *kept, *reported
+	a.Disks, b.Disks = nil, nil
+	return reflect.DeepEqual(a, b) && slices.EqualFunc(kept.Disks, reported.Disks, func(a, b *models.Disk) bool {
+		if a == nil || b == nil {
+			return a == b
+		}
+		alike := *b
+		alike.Smart = a.Smart
+		return reflect.DeepEqual(*a, alike)
+	})
+}

@@ -45,6 +45,36 @@ func TestWhatOfAConnectivityReportIsNews(t *testing.T) {
 	require.False(t, sameReach(nil, report(func(*models.ConnectivityRemoteHost) {}), nil))
 }
 
+func TestWhatOfAnInventoryIsNews(t *testing.T) {
+	inventory := func(change func(*models.Inventory)) *models.Inventory {
+		inv := &models.Inventory{
+			Hostname: "node-1", Memory: &models.Memory{UsableBytes: 1 << 30},
+			Disks: []*models.Disk{{Name: "sda", SizeBytes: 1 << 40, Smart: `{"temperature":31}`}, {Name: "sdb"}},
+		}
+		change(inv)
+		return inv
+	}
+	nothing := func(*models.Inventory) {}
+	for name, c := range map[string]struct {
+		change func(*models.Inventory)
+		same   bool
+	}{
+		"nothing":            {nothing, true},
+		"a warmer disk":      {func(i *models.Inventory) { i.Disks[0].Smart = `{"temperature":32}` }, true},
+		"a larger disk":      {func(i *models.Inventory) { i.Disks[0].SizeBytes = 2 << 40 }, false},
+		"a disk less":        {func(i *models.Inventory) { i.Disks = i.Disks[:1] }, false},
+		"disks that swapped": {func(i *models.Inventory) { i.Disks[0], i.Disks[1] = i.Disks[1], i.Disks[0] }, false},
+		"no disk":            {func(i *models.Inventory) { i.Disks[0] = nil }, false},
+		"more memory":        {func(i *models.Inventory) { i.Memory.UsableBytes++ }, false},
+		"another name":       {func(i *models.Inventory) { i.Hostname = "node-2" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.same, sameInventory(inventory(nothing), inventory(c.change)))
+		})
+	}
+	require.False(t, sameInventory(nil, inventory(nothing)))
+}
+
 func TestHostsThatComeHoursAfterEachOtherAreNoHoursApart(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)

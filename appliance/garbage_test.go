@@ -1,0 +1,33 @@
+package appliance
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheLargerTheHeapTheSmallerTheShareOfGarbage(t *testing.T) {
+	for live, percent := range map[uint64]int{0: 300, 10 << 20: 300, 16 << 20: 300, 24 << 20: 200, 48 << 20: 100, 96 << 20: 50, 1 << 40: 50} {
+		require.Equal(t, percent, garbageShare(live), "of %d bytes", live)
+	}
+}
+
+func TestTheCollectorIsTunedAfterEachCollection(t *testing.T) {
+	percent := func() int {
+		held := debug.SetGCPercent(-1)
+		debug.SetGCPercent(held)
+		return held
+	}
+	before := percent()
+	stop := TuneCollector()
+	require.Equal(t, garbagePercent, percent())
+	much := make([]byte, 90<<20)
+	require.Eventually(t, func() bool { runtime.GC(); return percent() < 60 }, 10*time.Second, time.Millisecond, "ninety MiB are alive")
+	runtime.KeepAlive(much)
+	require.Eventually(t, func() bool { runtime.GC(); return percent() > 60 }, 10*time.Second, time.Millisecond, "they are not any more")
+	stop()
+	require.Equal(t, before, percent())
+}
