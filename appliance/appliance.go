@@ -120,19 +120,23 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}
 	a.mirror.releases = a.releases
 	a.prover = newMirrorProver(config, a.mirror, a.releases, a.siteKey, a.db, version, logger)
+	sealed, err := a.siteKey.Box(pullSecrets, nil)
+	if err != nil {
+		return nil, err
+	}
 	if a.engine, err = engine.New(engine.Options{
 		DB: a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 		EventLimits:  engine.EventLimits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
-		Requirements: minimums, DisabledValidations: disabled, Capable: a.gates(),
+		Requirements: minimums, DisabledValidations: disabled, Capable: a.gates(), Secrets: sealed,
 	}); err != nil {
 		return nil, err
 	}
 	if a.ams, err = newSubscriptions(config, a.db, a.engine, a.siteKey, version, logger); err != nil {
 		return nil, err
 	}
-	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), logger); err != nil {
+	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), sealed, logger); err != nil {
 		return nil, err
 	}
 	a.prover.engine = a.engine

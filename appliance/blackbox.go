@@ -18,6 +18,9 @@ import (
 	"landfall/web/api"
 )
 
+// pullSecrets is what the site's key seals pull secrets for.
+const pullSecrets sitekey.Purpose = "landfall pull secrets"
+
 // blackBox makes journals of clusters.
 type blackBox struct {
 	db      *store.DB
@@ -28,7 +31,11 @@ type blackBox struct {
 
 // Journal gathers what happened to a cluster. It returns the name of a file for it and a function that writes it.
 func (b blackBox) Journal(ctx context.Context, clusterID string) (name string, write func(io.Writer) error, err error) {
-	recall, err := engine.RecallCluster(ctx, b.db, clusterID)
+	sealed, err := b.key.Box(pullSecrets, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	recall, err := engine.RecallCluster(ctx, b.db, sealed, clusterID)
 	if err != nil {
 		return "", nil, api.Problem(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/osimage"
 	"landfall/appliance/release"
+	"landfall/appliance/sitekey"
 	"landfall/isogen"
 	"landfall/web/console"
 	"landfall/web/problem"
@@ -61,7 +62,7 @@ func (o *osImages) states() ([]console.OSImage, error) {
 }
 
 // newOSImages opens the base images of a configuration.
-func newOSImages(config Config, site *siteMirror, releases *release.Library, users func() ([]osimage.User, error), logger *slog.Logger) (*osImages, error) {
+func newOSImages(config Config, site *siteMirror, releases *release.Library, users func() ([]osimage.User, error), sealed *sitekey.Box, logger *slog.Logger) (*osImages, error) {
 	var images []osimage.Configured
 	for _, image := range config.OSImages {
 		images = append(images, osimage.Configured{
@@ -80,7 +81,7 @@ func newOSImages(config Config, site *siteMirror, releases *release.Library, use
 	fetcher := releaseFetcher{releases: releases, known: config.ReleaseImages, secretFile: config.Mirror.PullSecret}
 	library, err := osimage.New(osimage.Options{
 		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
-		Transport: &trustingTransport{bundle: site.CABundle, make: func(bundle []byte) *http.Transport { return siteTransport(bundle, proxy) }}, FetchRelease: fetcher.fetch, Users: users,
+		Transport: &trustingTransport{bundle: site.CABundle, make: func(bundle []byte) *http.Transport { return siteTransport(bundle, proxy) }}, FetchRelease: fetcher.fetch, Users: users, Secrets: sealed,
 		Clock: clockwork.NewRealClock(), Logger: logger,
 	})
 	if err != nil {

@@ -475,7 +475,7 @@ func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, sto
 	if err != nil {
 		return nil, store.FileInfo{}, err
 	}
-	file, info, err := installerFiles.Open(e.DB, clusterID+"/"+name)
+	file, info, err := e.openKept(installerFiles, clusterID+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, info, conflict("The ignition config of host %s is not generated yet; it is made when the installation is prepared.", hostID)
 	}

@@ -53,7 +53,11 @@ func (e *Engine) CheckOperators(ctx context.Context, id string) ([]OperatorCheck
 	if reader == nil {
 		return nil, &Error{Kind: Unavailable, Reason: "This appliance can't read catalogs of operators."}
 	}
-	secret, err := mirror.ParsePullSecret(row.PullSecret)
+	text, err := e.openSecret(row.PullSecret)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := mirror.ParsePullSecret(text)
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 	}

@@ -189,7 +189,7 @@ func (c *change) write() error {
 	for id := range c.dirtyClusters {
 		row := c.clusters[id]
 		row.API.UpdatedAt = c.now
-		if err := errors.Join(clusterRows.Put(c.tx, id, row), c.setClusterDeadline(id, row), c.relay(row)); err != nil {
+		if err := errors.Join(c.e.seal(&row.PullSecret), clusterRows.Put(c.tx, id, row), c.setClusterDeadline(id, row), c.relay(row)); err != nil {
 			return err
 		}
 		keys, err := clusterHostKeys(c.tx, id)
@@ -199,7 +199,8 @@ func (c *change) write() error {
 		c.touchedHosts = append(c.touchedHosts, keys...)
 	}
 	for id := range c.dirtyInfraEnvs {
-		if err := infraEnvRows.Put(c.tx, id, c.infraEnvs[id]); err != nil {
+		row := c.infraEnvs[id]
+		if err := errors.Join(c.e.seal(&row.PullSecret), infraEnvRows.Put(c.tx, id, row)); err != nil {
 			return err
 		}
 	}

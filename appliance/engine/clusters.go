@@ -317,9 +317,11 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.", row.API.Name, *row.API.Status)
 		}
 		operators, before := chosenOperators(&row.API, true), row.API
+		held := row.PullSecret
 		if err := applyClusterUpdate(row, params); err != nil {
 			return err
 		}
+		row.PullSecret = e.replaceSecret(held, row.PullSecret)
 		if err := errors.Join(c.checkArchitectures(row), c.tellOfProxies(row, before)); err != nil {
 			return err
 		}

@@ -17,8 +17,12 @@ import (
 func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (ignition.DiscoveryConfig, error) {
 	env := &row.API
 	rules := e.infraEnvAccess(env).Mirror
+	secret, err := e.openSecret(row.PullSecret)
+	if err != nil {
+		return ignition.DiscoveryConfig{}, err
+	}
 	config := ignition.DiscoveryConfig{
-		InfraEnvID: env.ID.String(), ServiceURL: e.URL, AgentImage: agentImage, PullSecretToken: row.Token, PullSecret: row.PullSecret,
+		InfraEnvID: env.ID.String(), ServiceURL: e.URL, AgentImage: agentImage, PullSecretToken: row.Token, PullSecret: secret,
 		ServiceCA: e.ServiceCA, TrustBundle: joinBundles(string(rules.CABundle()), env.AdditionalTrustBundle),
 		SSHKeys: lines(env.SSHAuthorizedKey), NTPSources: commaList(env.AdditionalNtpSources),
 		Overrides: env.IgnitionConfigOverride, OpenshiftVersion: env.OpenshiftVersion,

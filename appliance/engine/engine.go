@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -94,6 +95,8 @@ type Options struct {
 	Catalogs func() []operator.Source
 	// CatalogReader reads catalogs of operators; nil: they can't be checked.
 	CatalogReader CatalogReader
+	// Secrets seals pull secrets in the store; nil: they are kept as they came.
+	Secrets *sitekey.Box
 	// Capable tells whether the site's organization has a capability; nil: features do not depend on any.
 	Capable func(capability string) bool
 	Random  io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself

@@ -234,7 +234,7 @@ func (e *Engine) alterInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdat
 		return false, err
 	}
 	env := &row.API
-	row.PullSecret = orText(params.PullSecret, row.PullSecret)
+	row.PullSecret = e.replaceSecret(row.PullSecret, orText(params.PullSecret, row.PullSecret))
 	env.IgnitionConfigOverride = orText(params.IgnitionConfigOverride, env.IgnitionConfigOverride)
 	assignTrimmed(&env.SSHAuthorizedKey, params.SSHAuthorizedKey)
 	assignTrimmed(&env.AdditionalTrustBundle, params.AdditionalTrustBundle)

@@ -84,7 +84,7 @@ func (p *plan) installConfig() []byte {
 		APIVersion: "v1", Metadata: map[string]string{"name": api.Name}, BaseDomain: api.BaseDNSDomain,
 		ControlPlane: machinePool{"master", p.hyperthreading("masters"), p.count(models.HostRoleMaster), p.fencing()},
 		Compute:      []machinePool{{"worker", p.hyperthreading("workers"), p.count(models.HostRoleWorker), nil}},
-		Networking:   networking{MachineNetwork: p.machineNetworks()}, Platform: p.platform(), PullSecret: p.row.PullSecret,
+		Networking:   networking{MachineNetwork: p.machineNetworks()}, Platform: p.platform(), PullSecret: p.pullSecret,
 		SSHKey: strings.TrimSpace(api.SSHPublicKey), Proxy: p.proxy(), FeatureSet: p.featureSet(),
 	}
 	if arbiters := p.count(models.HostRoleArbiter); arbiters > 0 {

@@ -53,9 +53,13 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	if err != nil {
 		return InstallSource{}, err
 	}
+	secret, err := e.openSecret(row.PullSecret)
+	if err != nil {
+		return InstallSource{}, err
+	}
 	source := InstallSource{
 		ClusterID: id, Name: row.API.Name, Release: row.API.OcpReleaseImage, Version: row.API.OpenshiftVersion, Architecture: row.API.CPUArchitecture,
-		PullSecret: row.PullSecret, Also: []string{e.Images.Agent, e.Images.Installer, e.Images.Controller},
+		PullSecret: secret, Also: []string{e.Images.Agent, e.Images.Installer, e.Images.Controller},
 	}
 	if row.API.Platform != nil && row.API.Platform.Type != nil {
 		source.Platform = string(*row.API.Platform.Type)

@@ -11,6 +11,10 @@ import (
 // payload resolves a release through the mirror. What is resolved is remembered, so that hosts can boot while the
 // registry is away.
 func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch, secret string) (*release.Payload, error) {
+	secret, err := e.openSecret(secret)
+	if err != nil {
+		return nil, err
+	}
 	credentials, err := mirror.ParsePullSecret(secret)
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}

@@ -163,7 +163,11 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	}); err != nil {
 		return err
 	}
-	secret, err := mirror.ParsePullSecret(row.PullSecret)
+	text, err := e.openSecret(row.PullSecret)
+	if err != nil {
+		return err
+	}
+	secret, err := mirror.ParsePullSecret(text)
 	if err != nil {
 		return err
 	}
@@ -232,7 +236,14 @@ func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error)
 func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, generated *release.Generated, files map[string][]byte) error {
 	staged := make(map[string]*store.Staged, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		file, err := e.DB.Stage(ctx, bytes.NewReader(files[name]))
+		content := files[name]
+		if madeOfSecrets(name) {
+			var err error
+			if content, err = e.Secrets.SealBytes(content); err != nil {
+				return fmt.Errorf("keeping %s: %w", name, err)
+			}
+		}
+		file, err := e.DB.Stage(ctx, bytes.NewReader(content))
 		if err != nil {
 			return fmt.Errorf("keeping %s: %w", name, err)
 		}
@@ -261,13 +272,14 @@ func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, gene
 
 // plan is all that the installer's run for a cluster depends on, read at once.
 type plan struct {
-	engine    *Engine
-	mirror    Mirror // the cluster's rules
-	row       *clusterRecord
-	hosts     []*inventory.Host
-	records   []*hostRecord // at the index of their hosts
-	bundles   []string      // of the cluster's infra-envs, and of their mirror rules
-	manifests map[string][]byte
+	engine     *Engine
+	mirror     Mirror // the cluster's rules
+	row        *clusterRecord
+	pullSecret string
+	hosts      []*inventory.Host
+	records    []*hostRecord // at the index of their hosts
+	bundles    []string      // of the cluster's infra-envs, and of their mirror rules
+	manifests  map[string][]byte
 }
 
 func (e *Engine) planInstallation(id string) (*plan, error) {
@@ -311,6 +323,9 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 			return nil
 		})
 	})
+	if err == nil {
+		p.pullSecret, err = e.openSecret(p.row.PullSecret)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"landfall/appliance/journal"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -51,9 +52,9 @@ func FindCluster(db *store.DB, text string) (string, error) {
 
 // RecallCluster tells what happened to a cluster, and to the infra-envs and hosts that were ever its own, out of the store's
 // history. It works on the store of a stopped appliance too. A cluster that was deleted is found as long as its history is
-// kept; one that is not known at all is refused with kind NotFound.
-func RecallCluster(ctx context.Context, db *store.DB, id string) (*Recall, error) {
-	r := &recaller{db: db, cluster: id, owners: map[string]bool{id: true}, present: make(map[string][]byte), versions: make(map[string]uint64)}
+// kept; one that is not known at all is refused with kind NotFound. The box is the one that pull secrets were sealed with.
+func RecallCluster(ctx context.Context, db *store.DB, sealed *sitekey.Box, id string) (*Recall, error) {
+	r := &recaller{db: db, secrets: journal.Secrets{Open: sealed.Open}, cluster: id, owners: map[string]bool{id: true}, present: make(map[string][]byte), versions: make(map[string]uint64)}
 	recall := &Recall{}
 	err := db.View(func(tx *store.Tx) error {
 		if err := r.findOwners(tx); err != nil {

@@ -31,7 +31,7 @@ func rememberingBench(t *testing.T, each, all int64) *bench {
 
 func (b *bench) recall(cluster string) *Recall {
 	b.Helper()
-	recall, err := RecallCluster(b.Context(), b.DB, cluster)
+	recall, err := RecallCluster(b.Context(), b.DB, nil, cluster)
 	require.NoError(b, err)
 	return recall
 }
@@ -262,7 +262,7 @@ func TestTwoClustersOfOneInfraEnvHaveStoriesOfTheirOwn(t *testing.T) {
 
 func TestAJournalOfWhatNeverWasIsRefused(t *testing.T) {
 	b := rememberingBench(t, 1<<20, 64<<20)
-	_, err := RecallCluster(t.Context(), b.DB, "00000000-0000-4000-8000-000000000000")
+	_, err := RecallCluster(t.Context(), b.DB, nil, "00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "nothing is known of one in the past")
 }
 

@@ -82,7 +82,7 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*Recipe, error)
 			return nil, err
 		}
 	}
-	file, info, err := recipeFiles.Open(e.DB, infraEnvID)
+	file, info, err := e.openKept(recipeFiles, infraEnvID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("There is no infra-env %s.", infraEnvID)
 	}
@@ -344,6 +344,9 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	}
 	text, err := json.Marshal(recipe)
 	if err != nil {
+		return nil, err
+	}
+	if text, err = e.Secrets.SealBytes(text); err != nil {
 		return nil, err
 	}
 	made.staged, err = e.DB.Stage(ctx, bytes.NewReader(text))

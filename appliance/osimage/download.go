@@ -147,7 +147,11 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 	if e.configured {
 		name = ""
 	}
-	release := Release{Name: name, Version: r.OpenshiftVersion, Architecture: orText(rpmArchitecture(r.CPUArchitecture), "x86_64"), PullSecret: r.PullSecret}
+	secret, err := l.options.Secrets.Open(r.PullSecret)
+	if err != nil {
+		return &RequestError{"the pull secret of the image can't be read: " + err.Error()}
+	}
+	release := Release{Name: name, Version: r.OpenshiftVersion, Architecture: orText(rpmArchitecture(r.CPUArchitecture), "x86_64"), PullSecret: secret}
 	sum, err := l.options.FetchRelease(ctx, release, func(version string, size int64) (io.Writer, error) {
 		l.mu.Lock()
 		e.record.TotalBytes, e.total, e.done = size, size, 0

@@ -28,6 +28,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/sitekey"
 	"landfall/isogen"
 )
 
@@ -66,6 +67,7 @@ type Options struct {
 	Transport    http.RoundTripper      // for URLs; nil: http.DefaultTransport
 	FetchRelease FetchRelease           // nil: images are not taken out of releases
 	Users        func() ([]User, error) // the infra-envs; nil: none
+	Secrets      *sitekey.Box           // seals pull secrets in records; nil: they are kept as they came
 	Clock        clockwork.Clock        // times the waits between tries
 	Logger       *slog.Logger
 }

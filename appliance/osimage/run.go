@@ -93,9 +93,13 @@ func (l *Library) Fetch(r Request) (Image, error) {
 	if err := checkStated(r.OpenshiftVersion, r.CPUArchitecture, r.SHA256); err != nil {
 		return Image{}, err
 	}
+	secret, err := l.options.Secrets.Seal(r.PullSecret)
+	if err != nil {
+		return Image{}, err
+	}
 	rec := record{
 		Source: SourceURL, Created: l.options.Clock.Now().UTC(), URL: r.URL, OpenshiftVersion: r.OpenshiftVersion, CPUArchitecture: r.CPUArchitecture,
-		WantSHA256: strings.ToLower(r.SHA256), Release: r.Release, PullSecret: r.PullSecret,
+		WantSHA256: strings.ToLower(r.SHA256), Release: r.Release, PullSecret: secret,
 	}
 	switch parsed, err := url.Parse(r.URL); {
 	case (r.URL == "") == (r.Release == ""):
