@@ -38,7 +38,7 @@ type Options struct {
 	BodyLimit int64
 	// RouteBodyLimits are other limits in bytes for single routes, by the route's path as it was registered with echo.
 	RouteBodyLimits map[string]int64
-	// Quiet says which routes are asked so often that a request is worth a line at debug level only; nil means none.
+	// Quiet says which routes are asked so often that a request that succeeds is worth a line at debug level only; nil means none.
 	Quiet func(method, route string) bool
 	// ShutdownTimeout is how long running requests may go on after the context of [Server.Serve] has ended; 0 means
 	// [DefaultShutdownTimeout].
@@ -172,15 +172,14 @@ func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, level := c.Request(), slog.LevelInfo
-		if s.options.Quiet(r.Method, c.Path()) {
-			level = slog.LevelDebug
-		}
 		start := time.Now()
 		if err := next(c); err != nil {
 			c.Error(err)
 		}
 		if status := c.Response().Status; status >= http.StatusInternalServerError {
 			return nil // answerError has said it
+		} else if status < http.StatusBadRequest && s.options.Quiet(r.Method, c.Path()) {
+			level = slog.LevelDebug
 		}
 		if s.options.Logger.Enabled(r.Context(), level) {
 			s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path,

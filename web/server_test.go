@@ -96,17 +96,25 @@ func TestALineLoggedInARequestHasItsID(t *testing.T) {
 	require.Equal(t, "request", logged[1]["msg"])
 }
 
-func TestPollsAreLoggedAtDebugLevelOnly(t *testing.T) {
+func TestPollsAreLoggedAtDebugLevelUnlessTheyAreRefused(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
 	server := New(Options{Logger: logger, Quiet: func(method, route string) bool { return route == "/poll/:id" }})
-	server.Router().GET("/poll/:id", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	server.Router().GET("/poll/:id", func(c echo.Context) error {
+		if c.Param("id") == "2" {
+			return problem.NotFound("there is no host 2")
+		}
+		return c.NoContent(http.StatusOK)
+	})
 	server.Router().GET("/page", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
 	get(server, "/poll/1")
+	get(server, "/poll/2")
 	get(server, "/page")
 	logged := lines()
-	require.Len(t, logged, 1)
-	require.Equal(t, "/page", logged[0]["path"])
-	require.EqualValues(t, 200, logged[0]["status"])
+	require.Len(t, logged, 2)
+	require.Equal(t, "/poll/2", logged[0]["path"])
+	require.EqualValues(t, 404, logged[0]["status"])
+	require.Equal(t, "/page", logged[1]["path"])
+	require.EqualValues(t, 200, logged[1]["status"])
 }
 
 func TestAnUnknownPathAndAWrongMethodAreAnsweredInTheAPIsShape(t *testing.T) {

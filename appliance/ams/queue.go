@@ -43,10 +43,15 @@ func (r *Relay) enqueue(id string, since time.Time, refresh bool) {
 	}
 }
 
-// cutWaits makes waits that a jump of the clock has made longer than they may be what they may be.
+// cutWaits makes waits that became longer than they may be, because the clock was set back, what they may be.
 func (r *Relay) cutWaits(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before, wall := r.lookedAt, now.Round(0) // without the monotonic clock, which nobody sets
+	r.lookedAt = wall
+	if !wall.Before(before) && !before.IsZero() {
+		return
+	}
 	for _, wait := range []struct {
 		at  *time.Time
 		cap time.Duration

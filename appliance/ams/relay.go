@@ -69,6 +69,7 @@ type Relay struct {
 	quiet      time.Time // AMS asked for silence until then
 	window     time.Time // connecting by hand is allowed until then
 	tidyAt     time.Time
+	lookedAt   time.Time       // by the wall clock, when it was last looked at what is due
 	misses     map[string]bool // clusters whose calls broke since the last that did not
 	bans       map[string]bool
 	jobs       map[string]*job

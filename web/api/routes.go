@@ -81,9 +81,9 @@ func missing(operation Operation) echo.HandlerFunc {
 	}
 }
 
-// Quiet says which routes agents poll; see web.Options.
+// Quiet says which routes agents ask again and again; see web.Options. What a reply of theirs changes has lines of its own.
 func Quiet(method, route string) bool {
-	return method == http.MethodGet && route == instructionsRoute
+	return route == instructionsRoute && (method == http.MethodGet || method == http.MethodPost)
 }
 
 const instructionsRoute = BasePath + "/v2/infra-envs/:infra_env_id/hosts/:host_id/instructions"
