@@ -72,10 +72,25 @@ func (c *change) checkArchitectures(row *clusterRecord) error {
 	})
 }
 
+// severalSuffix marks a version whose release for several architectures is meant, where there is another beside it.
+const severalSuffix = "-" + severalArchitectures
+
+// NameOfSeveral is what the release of a version for several architectures is called.
+func NameOfSeveral(version string) string {
+	return strings.TrimSuffix(version, severalSuffix) + severalSuffix
+}
+
+// Architectures are those that hosts can have.
+func Architectures() []string {
+	return []string{models.ClusterCPUArchitectureX8664, models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitecturePpc64le, models.ClusterCPUArchitectureS390x}
+}
+
 // releaseFor finds the release of a version for hosts of an architecture: the architecture's own, else one for several.
 func (e *Engine) releaseFor(version, architecture string) *ReleaseImage {
 	kinds := []string{architecture}
-	if support.KnownArchitecture(architecture) {
+	if plain, several := strings.CutSuffix(version, severalSuffix); several {
+		version, kinds = plain, []string{severalArchitectures}
+	} else if support.KnownArchitecture(architecture) {
 		kinds = append(kinds, severalArchitectures)
 	}
 	for _, kind := range kinds {
@@ -84,7 +99,7 @@ func (e *Engine) releaseFor(version, architecture string) *ReleaseImage {
 			image := &e.ReleaseList[i]
 			switch {
 			case image.CPUArchitecture != kind:
-			case image.OpenshiftVersion == version:
+			case strings.TrimSuffix(image.OpenshiftVersion, severalSuffix) == version:
 				return image
 			case version == "" && image.Default, strings.HasPrefix(image.OpenshiftVersion, version+"."), strings.HasPrefix(image.OpenshiftVersion, version+"-"):
 				found = image

@@ -58,6 +58,10 @@ func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
 	_, err = b.BindHost(t.Context(), late.env, late.id, cluster.ID.String())
 	require.NoError(t, err)
 
+	named, err := b.clusterFor("", func(params *models.ClusterCreateParams) { params.OpenshiftVersion = swag.String("4.20.8-multi") })
+	require.NoError(t, err)
+	require.Equal(t, []string{"multi", "4.20.8"}, []string{named.CPUArchitecture, named.OpenshiftVersion})
+
 	own, err := b.clusterFor("x86_64", nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage}, "the release of one architecture comes first")

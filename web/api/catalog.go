@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-openapi/swag"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
@@ -37,17 +36,21 @@ func (s *Service) versions(c echo.Context) error {
 		if !strings.Contains(image.OpenshiftVersion, wanted) {
 			continue
 		}
-		version, ok := versions[image.OpenshiftVersion]
+		name, architectures := image.OpenshiftVersion, []string{image.CPUArchitecture}
+		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti {
+			name, architectures = engine.NameOfSeveral(name), engine.Architectures()
+		}
+		version, ok := versions[name]
 		if !ok {
 			level := image.SupportLevel
 			if level == "" {
 				level = models.OpenshiftVersionSupportLevelProduction
 			}
-			version = models.OpenshiftVersion{DisplayName: swag.String(image.OpenshiftVersion), SupportLevel: &level}
+			version = models.OpenshiftVersion{DisplayName: &name, SupportLevel: &level}
 		}
-		version.CPUArchitectures = append(version.CPUArchitectures, image.CPUArchitecture)
+		version.CPUArchitectures = append(version.CPUArchitectures, architectures...)
 		version.Default = version.Default || image.Default
-		versions[image.OpenshiftVersion] = version
+		versions[name] = version
 	}
 	if flag(c, "only_latest") {
 		keepLatest(versions)
@@ -60,6 +63,9 @@ func keepLatest(versions models.OpenshiftVersions) {
 	latest := make(map[string]string)
 	for version := range versions {
 		minor := strings.Join(strings.SplitN(version, ".", 3)[:min(2, strings.Count(version, ".")+1)], ".")
+		if version == engine.NameOfSeveral(version) {
+			minor = engine.NameOfSeveral(minor) // stays beside the one for x86_64
+		}
 		if held, ok := latest[minor]; !ok || newer(version, held) {
 			latest[minor] = version
 		}

@@ -401,3 +401,22 @@ func TestAnInfraEnvTakesEachOfItsFieldsAnew(t *testing.T) {
 	require.Equal(t, models.ImageTypeMinimalIso, *shown.Type)
 	require.Contains(t, shown.IgnitionConfigOverride, "/tmp/example")
 }
+
+func TestAReleaseForSeveralArchitecturesIsAVersionOfItsOwn(t *testing.T) {
+	s := newServed(t)
+	for _, query := range []string{"", "?only_latest=true"} {
+		recorder := s.send(http.MethodGet, "/v2/openshift-versions"+query, nil, nil)
+		require.Equal(t, http.StatusOK, recorder.Code, recorder.Body)
+		var versions models.OpenshiftVersions
+		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &versions))
+		require.Len(t, versions, 3)
+		require.Equal(t, []string{"x86_64"}, versions["4.20.8"].CPUArchitectures)
+		several := versions["4.20.8-multi"]
+		require.Equal(t, "4.20.8-multi", *several.DisplayName)
+		require.ElementsMatch(t, []string{"x86_64", "arm64", "ppc64le", "s390x"}, several.CPUArchitectures)
+	}
+	id := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20.8-multi", "pull_secret": anyPullSecret})
+	var cluster models.Cluster
+	require.NoError(t, json.Unmarshal(s.send(http.MethodGet, "/v2/clusters/"+id, nil, nil).Body.Bytes(), &cluster))
+	require.Equal(t, []string{"multi", "quay.io/release:4.20.8-multi"}, []string{cluster.CPUArchitecture, cluster.OcpReleaseImage})
+}

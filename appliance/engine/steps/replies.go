@@ -426,6 +426,11 @@ func readImages(e *Effect, output string, s Situation) error {
 		if err := image.Result.Validate(nil); err != nil {
 			return fmt.Errorf("the outcome %q of image %s is not known", image.Result, image.Name)
 		}
+		if before := images[image.Name]; before != nil && image.SizeBytes == 0 { // it was not pulled this time: what was measured then holds
+			again := *before
+			again.Result = image.Result
+			image = &again
+		}
 		images[image.Name] = image
 	}
 	e.Images = r.Images

@@ -197,6 +197,24 @@ func TestEarlierChecksAreKept(t *testing.T) {
 	require.Len(t, s.Host.Images, 1, "the facts themselves do not change")
 }
 
+func TestAnImagesMeasurementIsKeptWhileItIsNotPulledAgain(t *testing.T) {
+	s := heard()
+	say := func(output string) *models.ContainerImageAvailability {
+		e, err := Apply(&models.StepReply{StepType: models.StepTypeContainerImageAvailability, Output: `{"images":[` + output + `]}`}, s)
+		require.NoError(t, err)
+		s.Host.Images = nil
+		require.NoError(t, json.Unmarshal([]byte(e.Reports.Images), &s.Host.Images))
+		return s.Host.Images["a"]
+	}
+	good := &models.ContainerImageAvailability{Name: "a", Result: "success", SizeBytes: 333e6, Time: 10, DownloadRate: 33.3}
+	require.Equal(t, good, say(`{"name":"a","result":"success","size_bytes":333000000,"time":10,"download_rate":33.3}`))
+	gone := *good
+	gone.Result = "failure"
+	require.Equal(t, &gone, say(`{"name":"a","result":"failure"}`))
+	require.Equal(t, good, say(`{"name":"a","result":"success"}`))
+	require.EqualValues(t, 5, say(`{"name":"a","result":"success","size_bytes":333000000,"time":66.6,"download_rate":5}`).DownloadRate, "pulled and measured again")
+}
+
 func FuzzApply(f *testing.F) {
 	for kind := range readers {
 		f.Add(string(kind), smallInventory, int64(0))
