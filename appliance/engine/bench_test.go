@@ -199,6 +199,16 @@ func (b *bench) singleNode() (cluster, env string) {
 	return created.ID.String(), b.infraEnvOf(created.ID)
 }
 
+// clusterOfThree registers a cluster of three nodes that has no hosts yet.
+func (b *bench) clusterOfThree() *models.Cluster {
+	b.Helper()
+	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+	})
+	require.NoError(b, err)
+	return created
+}
+
 // threeNodes registers a cluster of three nodes with its hosts, which lack nothing; without its addresses when vips is false.
 func (b *bench) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	b.Helper()

@@ -359,6 +359,8 @@ func TestWhatPeopleDecideAboutAHost(t *testing.T) {
 	require.Equal(t, []any{"control-1", models.HostRoleMaster, "/dev/sdb"}, []any{got.RequestedHostname, got.Role, got.InstallationDiskPath})
 	h.report()
 	require.Equal(t, "/dev/sdb", h.require(known).InstallationDiskPath, "another inventory does not undo it")
+	require.NotContains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole, "it was the control plane of its single node before")
+	require.NoError(t, update(&models.HostUpdateParams{HostRole: swag.String("worker")}))
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole)
 }
 

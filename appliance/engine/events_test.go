@@ -156,6 +156,7 @@ func (b *bench) requireEvent(name, severity string, properties ...string) {
 
 func TestAnInstallationsEventsHaveTheirSeveritiesAndProperties(t *testing.T) {
 	b := newBench(t, nil)
+	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // whose role is found out
 	cluster, h := b.installed()
 	for name, properties := range map[string][]string{
 		"cluster_registration_succeeded": nil, "infra_env_registered": nil, "cluster_prepare_installation_started": nil, "cluster_installation_completed": nil,

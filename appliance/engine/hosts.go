@@ -94,7 +94,8 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled, clusterFailed, clusterCancelled}, *cluster.API.Status) {
 			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status + " and takes no new hosts now."}
 		}
-		h.API.ClusterID, h.API.Kind = &clusterID, kindOfHost(&cluster.API)
+		h.API.ClusterID = &clusterID
+		h.belongTo(&cluster.API)
 		if err := clusterHosts.Add(c.tx, clusterID.String()+"/"+hostKey(h)); err != nil {
 			return nil, err
 		}
@@ -126,7 +127,7 @@ func (c *change) registerAgain(h *hostRecord) error {
 		if h.API.ClusterID == nil {
 			h.API.Role = models.HostRoleAutoAssign
 		} else if cluster, err := c.cluster(h.API.ClusterID.String()); err == nil {
-			h.API.Kind = kindOfHost(&cluster.API)
+			h.belongTo(&cluster.API)
 		} else {
 			return err
 		}

@@ -312,7 +312,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	h.API.StageStartedAt, h.API.StageUpdatedAt = next.StageStartedAt, next.StageUpdatedAt
 	c.saveHost(h)
 	c.settleLater(h)
-	if h.API.ClusterID != nil {
+	if h.API.ClusterID != nil && !h.day2() { // a host that joins is no part of the cluster's installation
 		if err := c.clusterProgress(h.API.ClusterID.String()); err != nil {
 			return err
 		}

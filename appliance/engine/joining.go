@@ -201,8 +201,7 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	if h.API.Role == models.HostRoleAutoAssign {
 		h.API.Role = h.API.SuggestedRole
 	}
-	stages := stagesOf(h, false)
-	h.API.ProgressStages = stages[:slices.Index(stages, models.HostStageRebooting)+1] // nobody reports what comes later
+	h.API.ProgressStages = joiningStages(h)
 	h.API.Progress = &models.HostProgressInfo{}
 	if _, err := c.fireHost(h, onInstall, ""); err != nil {
 		return err
@@ -217,6 +216,12 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 		installerFiles.Put(c.tx, row.API.ID.String()+"/"+hostIgnition(host), config, c.now),
 		c.hostEvent(h, eventHostInstall, models.EventSeverityInfo, "Host %s: the installation was started.", c.hostName(h)),
 	)
+}
+
+// joiningStages are the stages of a host that joins an installed cluster: nobody reports what comes after its restart.
+func joiningStages(h *hostRecord) []models.HostStage {
+	stages := stagesOf(h, false)
+	return stages[:slices.Index(stages, models.HostStageRebooting)+1]
 }
 
 // joiningHost returns a host that can be installed to join its cluster, and the ignition config that it gets.
@@ -346,7 +351,7 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 			return conflict("Host %s is %s; there is nothing to reset.", c.hostName(h), *h.API.Status)
 		}
 		c.clearPreparation(h)
-		h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
+		h.API.Progress = &models.HostProgressInfo{}
 		c.settleLater(h)
 		return nil
 	})

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -74,4 +76,48 @@ func TestAHostThatJoinsIsResetInEachStateOfItsInstallation(t *testing.T) {
 			b.requireCluster(cluster, clusterAddingHosts)
 		})
 	}
+}
+
+// TestTheProgressOfAHostThatJoins is that of the host alone: its cluster is installed.
+func TestTheProgressOfAHostThatJoins(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, first := b.installed()
+	_, err := b.AllowAddHosts(t.Context(), cluster)
+	require.NoError(t, err)
+	h := b.newHost(first.env, 2)
+	h.balancedTo = 1
+	require.NoError(t, h.register())
+	stages := []models.HostStage{
+		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk, models.HostStageWaitingForControlPlane, models.HostStageRebooting,
+	}
+	joins := h.require(discovering)
+	require.Equal(t, []any{models.HostRoleWorker, "worker", stages}, []any{joins.Role, joins.MachineConfigPoolName, joins.ProgressStages})
+	h.report()
+	_, err = b.InstallHost(t.Context(), h.env, h.id)
+	require.NoError(t, err)
+	for i, stage := range stages {
+		require.NoError(t, h.progress(stage, ""))
+		shown := h.require("")
+		require.Equal(t, stages, shown.ProgressStages)
+		require.EqualValues(t, 20*(i+1), shown.Progress.InstallationPercentage)
+		require.EqualValues(t, 100, b.requireCluster(cluster, clusterAddingHosts).Progress.TotalPercentage)
+	}
+	h.require(added)
+
+	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
+	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
+		APIVipDnsname: swag.String("api.others.example.com"), Name: swag.String("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.20.8",
+	})
+	require.NoError(t, err)
+	late := b.host(b.infraEnvOf(nil), 3)
+	_, err = b.BindHost(t.Context(), late.env, late.id, imported.ID.String())
+	require.NoError(t, err)
+	require.NoError(t, late.register())
+	require.Equal(t, models.HostKindAddToExistingClusterHost, *late.require(discovering).Kind)
+	late.become("master")
+	require.NoError(t, late.register())
+	require.Equal(t, models.HostRoleMaster, late.require(discovering).Role, "what a person said of it stays")
+	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer, models.StepTypeDomainResolution}, late.stepTypes())
+	_, err = b.InstallHost(t.Context(), late.env, late.id)
+	b.requireRefused(err, Conflict, "can't be installed now")
 }

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/engine/validation"
 )
 
 // UnbindHost takes a host from its cluster. It is refused with kind Conflict while the host is being installed, and where
@@ -108,7 +109,26 @@ func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
 	}
 }
 
-// kindOfHost is what a host that registers for a cluster is to it: part of it, or one that joins it when it is installed.
+// belongTo makes a host that registers part of its cluster, or one that joins it when it is installed. A host that joins is a
+// worker, and the host of a single node its control plane, until a person says otherwise.
+func (h *hostRecord) belongTo(cluster *models.Cluster) {
+	h.API.Kind = kindOfHost(cluster)
+	role := models.HostRoleAutoAssign
+	switch {
+	case h.day2():
+		role = models.HostRoleWorker
+	case validation.SingleNode(cluster):
+		role = models.HostRoleMaster
+	}
+	if h.API.Role == models.HostRoleAutoAssign && role != h.API.Role {
+		h.API.Role, h.API.SuggestedRole = role, role
+	}
+	if h.day2() {
+		h.API.MachineConfigPoolName = orText(h.API.MachineConfigPoolName, string(h.API.Role))
+		h.API.ProgressStages = joiningStages(h)
+	}
+}
+
 func kindOfHost(cluster *models.Cluster) *string {
 	if cluster != nil && (*cluster.Status == clusterAddingHosts || swag.StringValue(cluster.Kind) == models.ClusterKindAddHostsCluster) {
 		return swag.String(models.HostKindAddToExistingClusterHost)
