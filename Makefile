@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
-.PHONY: build run docs test test-go test-walks test-boot test-mirror test-ui test-e2e lint lint-go lint-ui bench clean FORCE
+.PHONY: build run docs test test-go test-walks test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench clean FORCE
 
 build: bin/landfall
 
@@ -29,7 +29,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	npm --prefix $(UI) ci --no-audit --no-fund
 	touch $@
 
-test: test-go test-walks test-boot test-mirror test-ui test-e2e
+test: test-go test-walks test-boot test-mirror test-network test-ui test-e2e
 
 # The race detector is the only thing here that needs a C compiler.
 test-go: assets/ui/index.html
@@ -50,6 +50,17 @@ test-mirror: assets/ui/index.html
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags registry ./appliance/mirror/registrytest/...
 
+# Keyfiles against a real NetworkManager. Where nobody may make network namespaces, none is started, and it says so.
+NAMESPACES := $(if $(filter 0,$(shell id -u)),,--user --map-root-user) --net --mount
+test-network:
+	.ci/install-networkmanager
+	CGO_ENABLED=0 go test -tags networkmanager ./ignition/networkmanagertest
+	@if unshare $(NAMESPACES) true; then \
+		CGO_ENABLED=0 go test -tags networkmanager,namespaces -run '^TestNetworkManagerBringsUp' ./ignition/networkmanagertest; \
+	else \
+		echo "test-network: no network namespaces here; no NetworkManager was started" >&2; \
+	fi
+
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test
 
@@ -66,6 +77,7 @@ lint-go: assets/ui/index.html
 	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go vet -tags boot ./isogen/boottest/...
 	CGO_ENABLED=0 go vet -tags registry ./appliance/mirror/registrytest/...
+	CGO_ENABLED=0 go vet -tags networkmanager,namespaces ./ignition/networkmanagertest
 	CGO_ENABLED=0 go tool staticcheck ./...
 	go mod tidy -diff
 

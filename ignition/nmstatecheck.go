@@ -313,19 +313,30 @@ func (s *hostState) byMAC() bool {
 	return !slices.ContainsFunc(s.rules, func(r rule) bool { return r.incoming != "" })
 }
 
+// asks tells whether an interface can have name servers of a family: NetworkManager takes none where there are link-local
+// addresses alone.
+func (l *link) asks(v6 bool) bool {
+	if !l.up || l.controller != nil {
+		return false
+	}
+	method := l.family(v6).method(v6)
+	return method != "disabled" && method != "link-local"
+}
+
 // resolverLink chooses the interface that name servers of a family are asked through: that of the default route, else one
 // with addresses of its own, else any.
 func (s *hostState) resolverLink(v6 bool) *link {
 	for _, r := range s.routes {
 		if r.destination.Bits() == 0 && r.destination.Addr().Is6() == v6 && r.table == mainTable {
-			if i := slices.IndexFunc(s.interfaces, func(l *link) bool { return l.name == r.via }); i >= 0 {
+			i := slices.IndexFunc(s.interfaces, func(l *link) bool { return l.name == r.via })
+			if i >= 0 && s.interfaces[i].asks(v6) {
 				return s.interfaces[i]
 			}
 		}
 	}
 	var found *link
 	for _, l := range s.interfaces {
-		if f := l.family(v6); l.up && f.on() && l.controller == nil && (found == nil || len(found.family(v6).addresses) == 0 && len(f.addresses) > 0) {
+		if l.asks(v6) && (found == nil || len(found.family(v6).addresses) == 0 && len(l.family(v6).addresses) > 0) {
 			found = l
 		}
 	}

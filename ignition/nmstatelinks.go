@@ -19,6 +19,7 @@ var bondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcas
 type bondOption struct {
 	from, to int64    // a number; both 0 if it is none
 	names    []string // of the kernel's values 0, 1, …
+	numbers  bool     // NetworkManager takes these for the names
 	modes    []string
 	read     func(v value) string // for what is neither
 }
@@ -35,7 +36,7 @@ var bondOptions = map[string]bondOption{
 	"ad_actor_system":   {read: value.mac, modes: lacpModes},
 	"ad_select":         {names: []string{"stable", "bandwidth", "count"}},
 	"ad_user_port_key":  {from: 0, to: 1023, modes: lacpModes},
-	"all_slaves_active": {names: []string{"dropped", "delivered"}},
+	"all_slaves_active": {names: []string{"dropped", "delivered"}, numbers: true},
 	"arp_all_targets":   {names: []string{"any", "all"}},
 	"arp_interval":      {from: 0, to: 1<<31 - 1, modes: arpModes},
 	"arp_ip_target":     {read: readTargets, modes: arpModes},
@@ -147,7 +148,7 @@ func (l *link) readBondOptions(v value) {
 	}
 }
 
-// value reads an option as NetworkManager spells it: the kernel's numbers become names.
+// value reads an option as NetworkManager spells it: the kernel's numbers become names, but for one option.
 func (o bondOption) value(v value) string {
 	if o.read != nil {
 		return o.read(v)
@@ -164,6 +165,9 @@ func (o bondOption) value(v value) string {
 	}
 	if !slices.Contains(o.names, text) {
 		v.refuse("is %q; it must be one of %s", text, strings.Join(o.names, ", "))
+	}
+	if o.numbers {
+		return strconv.Itoa(slices.Index(o.names, text))
 	}
 	return text
 }

@@ -1,0 +1,157 @@
+//go:build networkmanager && namespaces
+
+package networkmanagertest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/ignition"
+)
+
+// outcome is what a NetworkManager made of a machine's cards.
+type outcome struct {
+	addresses   map[string][]string // by interface, without link-local ones
+	controllers map[string]string
+	bridges     map[string]bridge
+	sections    map[string]string // routes, rules, resolv.conf as they are printed
+}
+
+type bridge struct {
+	STP       int `json:"stp_state"`
+	AgeTime   int `json:"ageing_time"` // in hundredths of a second
+	HelloTime int `json:"hello_time"`
+}
+
+// boot gives a machine with these cards the files of an image for these hosts, and starts NetworkManager.
+func boot(t *testing.T, cards []string, hosts ...ignition.HostNetwork) outcome {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := ignition.InitrdFiles(ignition.DiscoveryConfig{StaticNetwork: hosts, OpenshiftVersion: "4.17"})
+	require.NoError(t, err)
+	for _, f := range files {
+		path := filepath.Join(dir, "root", f.Path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, f.Data, os.FileMode(f.Mode)))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cards"), []byte(strings.Join(cards, "\n")+"\n"), 0o644))
+	args := []string{"--net", "--mount", "bash", "testdata/namespace", dir}
+	if os.Geteuid() != 0 {
+		args = append([]string{"--user", "--map-root-user"}, args...)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	log, logErr := os.ReadFile(filepath.Join(dir, "log"))
+	if err != nil || logErr != nil {
+		t.Fatalf("%v, %v\n%s\n%s\n%s", err, logErr, out, stderr.String(), log)
+	}
+	return parse(t, string(out))
+}
+
+func parse(t *testing.T, text string) outcome {
+	t.Helper()
+	o := outcome{addresses: make(map[string][]string), controllers: make(map[string]string), bridges: make(map[string]bridge), sections: make(map[string]string)}
+	for _, section := range strings.Split(text, "== ")[1:] {
+		name, body, _ := strings.Cut(section, "\n")
+		o.sections[name] = body
+	}
+	var links []struct {
+		Name      string `json:"ifname"`
+		Master    string `json:"master"`
+		Addresses []struct {
+			Local  string `json:"local"`
+			Prefix int    `json:"prefixlen"`
+			Scope  string `json:"scope"`
+		} `json:"addr_info"`
+		Info struct {
+			Kind string `json:"info_kind"`
+			Data bridge `json:"info_data"`
+		} `json:"linkinfo"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(o.sections["addresses"]), &links))
+	for _, l := range links {
+		for _, a := range l.Addresses {
+			if a.Scope == "global" {
+				o.addresses[l.Name] = append(o.addresses[l.Name], a.Local+"/"+strconv.Itoa(a.Prefix))
+			}
+		}
+		if l.Master != "" {
+			o.controllers[l.Name] = l.Master
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(o.sections["links"]), &links))
+	for _, l := range links {
+		if l.Info.Kind == "bridge" {
+			o.bridges[l.Name] = l.Info.Data
+		}
+	}
+	return o
+}
+
+func TestNetworkManagerBringsUpACardWithItsAddressesRoutesAndRules(t *testing.T) {
+	host := func(mac, address string) ignition.HostNetwork {
+		return ignition.HostNetwork{
+			YAML: strings.ReplaceAll(`interfaces:
+- name: eth0
+  mtu: 1400
+  ipv4: {enabled: true, address: [{ip: 192.0.2.N, prefix-length: 24}, {ip: 198.51.100.N, prefix-length: 25}]}
+  ipv6: {enabled: true, address: [{ip: "2001:db8::N", prefix-length: 64}]}
+routes:
+  config:
+  - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0}
+  - {destination: 203.0.113.0/24, next-hop-address: 198.51.100.1, next-hop-interface: eth0, metric: 50}
+  - {destination: 0.0.0.0/0, next-hop-address: 198.51.100.1, next-hop-interface: eth0, table-id: 70}
+  - {destination: "::/0", next-hop-address: "2001:db8::1", next-hop-interface: eth0}
+route-rules: {config: [{ip-from: 198.51.100.N, route-table: 70, priority: 100}]}
+dns-resolver: {config: {server: [192.0.2.53, "2001:db8::53"], search: [site.example]}}
+`, "N", address),
+			Interfaces: []ignition.NetworkInterface{{MAC: mac, Name: "eth0"}},
+		}
+	}
+	// The files of two machines are there; the second card is neither's.
+	o := boot(t, []string{"52:54:00:00:00:0b", "52:54:00:00:00:99"}, host("52:54:00:00:00:0a", "10"), host("52:54:00:00:00:0b", "11"))
+	require.Equal(t, map[string][]string{"nic0": {"192.0.2.11/24", "198.51.100.11/25", "2001:db8::11/64"}}, o.addresses)
+	require.Contains(t, o.sections["routes"], "default via 192.0.2.1 dev nic0 \n")
+	require.Contains(t, o.sections["routes"], "203.0.113.0/24 via 198.51.100.1 dev nic0 metric 50 \n")
+	require.Contains(t, o.sections["routes"], "default via 198.51.100.1 dev nic0 table 70 \n")
+	require.Contains(t, o.sections["routes"], "default via 2001:db8::1 dev nic0 metric 1024")
+	require.Contains(t, o.sections["rules"], "100:\tfrom 198.51.100.11 lookup 70 proto static\n")
+	require.Equal(t, "# Generated by NetworkManager\nsearch site.example\nnameserver 192.0.2.53\nnameserver 2001:db8::53\n", o.sections["resolv.conf"])
+}
+
+func TestNetworkManagerBringsUpABridge(t *testing.T) {
+	host := ignition.HostNetwork{
+		YAML: `interfaces:
+- name: br-ex
+  type: linux-bridge
+  mac-address: 52:54:00:00:00:0a
+  bridge:
+    options: {mac-ageing-time: 600, stp: {enabled: false, hello-time: 3}}
+    port: [{name: eth0, stp-path-cost: 200}, {name: eth1}]
+  ipv4: {enabled: true, address: [{ip: 192.0.2.20, prefix-length: 24}]}
+  ipv6: {enabled: true, address: [{ip: "2001:db8::20", prefix-length: 64}]}
+routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: br-ex}]}
+route-rules: {config: [{family: ipv4, iif: eth1, priority: 200, action: blackhole}]}
+dns-resolver: {config: {server: [192.0.2.53]}}
+`,
+		Interfaces: []ignition.NetworkInterface{{MAC: "52:54:00:00:00:0a", Name: "eth0"}, {MAC: "52:54:00:00:00:0b", Name: "eth1"}},
+	}
+	other := ignition.HostNetwork{YAML: "interfaces:\n- name: eth0\n  ipv4: {enabled: true, address: [{ip: 192.0.2.99, prefix-length: 24}]}\n", Interfaces: []ignition.NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}
+	// This machine's first card is the one that the description calls eth1.
+	o := boot(t, []string{"52:54:00:00:00:0b", "52:54:00:00:00:0a"}, other, host)
+	require.Equal(t, map[string][]string{"br-ex": {"192.0.2.20/24", "2001:db8::20/64"}}, o.addresses)
+	require.Equal(t, map[string]string{"nic0": "br-ex", "nic1": "br-ex"}, o.controllers)
+	require.Equal(t, map[string]bridge{"br-ex": {STP: 0, AgeTime: 60000, HelloTime: 300}}, o.bridges)
+	require.Contains(t, o.sections["routes"], "default via 192.0.2.1 dev br-ex \n")
+	require.Contains(t, o.sections["rules"], "200:\tfrom all iif nic0 blackhole proto static\n")
+	require.Contains(t, o.sections["resolv.conf"], "nameserver 192.0.2.53\n")
+}
