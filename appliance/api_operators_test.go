@@ -115,6 +115,7 @@ func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := openDoor(t)
 			ctx := t.Context()
 			cluster := d.cluster(func(params *models.ClusterCreateParams) {

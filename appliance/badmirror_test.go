@@ -299,6 +299,7 @@ func requireUnprepared(t *testing.T, address, id string, says ...string) {
 func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAClusterIsInstalledAndInstallCanBePressedAgain(t *testing.T) {
 	for name, bad := range badMirrors() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, g := newGatedSite(t)
 			s.config.Images.Agent = s.release.Images["agent-installer-node-agent"] // so that the first to ask the mirror is the preparation
 			bad.spoil(t, s, g)
@@ -353,6 +354,7 @@ func TestAMirrorThatLacksTheInstallerIsNamedAndAnExtractionCutOffGoesOn(t *testi
 		}, []string{"is damaged", "copy the image to the mirror again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, g := newGatedSite(t)
 			address, _ := s.start(t)
 			id := s.readyCluster(t, address, pullSecret, pullSecret) // the agent's image was asked for, so the payload is known

@@ -155,7 +155,7 @@ func upstream(t *testing.T, address string) *client.AssistedInstall {
 // eventually asks until the answer is yes; the test's own deadline bounds it.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	require.Eventually(t, yes, 20*time.Second, 50*time.Millisecond, what)
+	require.Eventually(t, yes, time.Minute, 50*time.Millisecond, what)
 }
 
 func TestTheUpstreamClientInstallsACluster(t *testing.T) {
