@@ -55,6 +55,7 @@ type Appliance struct {
 	mirror    *siteMirror
 	prover    *mirrorProver
 	folders   *abiFolders
+	plays     *rehearsals
 	releases  *release.Library
 	engine    *engine.Engine
 	ams       *subscriptions
@@ -141,6 +142,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}
 	a.prover.engine = a.engine
 	a.folders = newABIFolders(a)
+	if a.plays, err = newRehearsals(a); err != nil {
+		return nil, err
+	}
 	a.mirror.exists = func(level mirror.Level) error { return levelExists(a.engine, level) }
 	a.mirror.changed = func(ctx context.Context, level mirror.Level) {
 		a.engine.RefreshImages(ctx, level)
@@ -177,8 +181,8 @@ func (a *Appliance) newServer() error {
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
 		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
-		ABIFolders: a.folders,
-		Journals:   blackBox{a.db, a.siteKey, a.recent, a.version},
+		ABIFolders: a.folders, Rehearsals: a.plays,
+		Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
 		return err
 	}
@@ -280,6 +284,9 @@ func (a *Appliance) Close() error {
 	}
 	if a.boot != nil {
 		errs = append(errs, a.boot.close())
+	}
+	if a.plays != nil {
+		a.plays.close()
 	}
 	if a.images != nil {
 		errs = append(errs, a.images.Close())

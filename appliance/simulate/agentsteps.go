@@ -220,7 +220,7 @@ func (s *system) synchronizeTime(_ context.Context, args []string) outcome {
 
 // resolveDomains plays the site's DNS: it knows the names that a cluster needs and every host outside the cluster, and nothing of a
 // wildcard below the cluster's own name.
-func (s *system) resolveDomains(_ context.Context, args []string) outcome {
+func (s *system) resolveDomains(ctx context.Context, args []string) outcome {
 	var request models.DomainResolutionRequest
 	if err := decodeArguments("domain resolution", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
@@ -230,12 +230,27 @@ func (s *system) resolveDomains(_ context.Context, args []string) outcome {
 		resolved := &models.DomainResolutionResponseDomain{
 			DomainName: domain.DomainName, IPV4Addresses: []strfmt.IPv4{}, IPV6Addresses: []strfmt.IPv6{}, Cnames: []string{},
 		}
-		if address := s.resolve(swag.StringValue(domain.DomainName)); address != "" {
-			resolved.IPV4Addresses = append(resolved.IPV4Addresses, strfmt.IPv4(address))
+		for _, address := range s.addressesOf(ctx, swag.StringValue(domain.DomainName)) {
+			if address.Is4() {
+				resolved.IPV4Addresses = append(resolved.IPV4Addresses, strfmt.IPv4(address.String()))
+			} else {
+				resolved.IPV6Addresses = append(resolved.IPV6Addresses, strfmt.IPv6(address.String()))
+			}
 		}
 		response.Resolutions = append(response.Resolutions, resolved)
 	}
 	return answered(response)
+}
+
+func (s *system) addressesOf(ctx context.Context, name string) []netip.Addr {
+	if s.crew.Resolve != nil {
+		return s.crew.Resolve(ctx, name)
+	}
+	address, err := netip.ParseAddr(s.resolve(name))
+	if err != nil {
+		return nil // there is none
+	}
+	return []netip.Addr{address}
 }
 
 func (s *system) resolve(name string) string {

@@ -64,6 +64,9 @@ type Crew struct {
 	Hardware Hardware
 	// Planned are hosts that are to be like certain real ones, the first for the host with the number First.
 	Planned []Planned
+	// Resolve asks the site's DNS for the addresses of a name, none if it has none; nil plays a DNS that knows all that a cluster
+	// needs.
+	Resolve func(ctx context.Context, name string) []netip.Addr
 	// Observer, if set, hears of every event, one at a time; it must not block.
 	Observer func(Event)
 

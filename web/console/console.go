@@ -55,6 +55,8 @@ type Options struct {
 	MirrorProofs MirrorProofs
 	// ABIFolders makes clusters of folders of the agent-based installer and back; nil leaves their operations out.
 	ABIFolders ABIFolders
+	// Rehearsals plays installations; nil leaves its operations out.
+	Rehearsals Rehearsals
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -142,6 +144,9 @@ func Register(router *echo.Echo, options Options) error {
 	}
 	if options.ABIFolders != nil {
 		abiFolders{options.ABIFolders}.register(router)
+	}
+	if options.Rehearsals != nil {
+		rehearsals{options.Rehearsals}.register(router)
 	}
 	router.GET("/api/*", func(c echo.Context) error {
 		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)

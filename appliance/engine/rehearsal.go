@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+)
+
+// CopyCluster takes a cluster of another engine over as it would be before its installation: its description, overrides and
+// manifests, with the infra-env that its hosts boot, and without hosts. Both keep apart: nothing that happens to the copy is
+// told to anybody. The cluster keeps its id, the infra-env gets one of its own. It is refused with kind Conflict when the
+// cluster is installed already.
+func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infraEnvID string, err error) {
+	row, env, err := from.forCopy(id)
+	if err != nil {
+		return "", err
+	}
+	manifests, err := from.manifestsForCopy(id)
+	if err != nil {
+		return "", err
+	}
+	if err := e.update(ctx, func(c *change) error {
+		fresh := *row
+		fresh.API.StatusUpdatedAt = c.dateTime()
+		c.saveCluster(&fresh)
+		c.settleCluster(id)
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	for _, manifest := range manifests {
+		if _, err := e.CreateManifest(ctx, id, manifest); err != nil {
+			return "", err
+		}
+	}
+	params, err := envParams(row, env)
+	if err != nil {
+		return "", err
+	}
+	made, err := e.RegisterInfraEnv(ctx, params)
+	if err != nil {
+		return "", err
+	}
+	return made.ID.String(), nil
+}
+
+// forCopy is a cluster as it was before its installation, and the infra-env that its hosts boot: its own, or else that of its
+// first host; nil if there is none.
+func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
+	held, err := e.clusterRow(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if status := *held.API.Status; status == clusterInstalled || status == clusterAddingHosts || *held.API.Kind != models.ClusterKindCluster {
+		return nil, nil, conflict("Cluster %s is %s; there is no installation of it to rehearse.", held.API.Name, status)
+	}
+	text, err := json.Marshal(held)
+	if err != nil {
+		return nil, nil, err
+	}
+	row := new(clusterRecord) // of its own: rows are shared
+	if err := json.Unmarshal(text, row); err != nil {
+		return nil, nil, err
+	}
+	row.Release, row.Preparation, row.Completion, row.InfraID, row.IngressCA, row.Installs = nil, nil, nil, "", false, 0
+	row.APILease, row.IngressLease = "", ""
+	api := &row.API
+	api.Status, api.StatusInfo = swag.String(clusterInsufficient), swag.String("The cluster is a copy.")
+	api.Hosts, api.HostNetworks, api.ValidationsInfo, api.ConnectivityMajorityGroups = []*models.Host{}, []*models.HostNetwork{}, "", ""
+	api.Progress, api.OpenshiftClusterID, api.AmsSubscriptionID = &models.ClusterProgressInfo{}, "", ""
+	api.InstallStartedAt, api.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
+	api.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted}
+	for _, operator := range api.MonitoredOperators {
+		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
+	}
+	var env *infraEnvRecord
+	err = e.DB.View(func(tx *store.Tx) error {
+		var envID string
+		if err := clusterEnvs.Keys(tx, id+"/", func(key string) error { envID = path.Base(key); return store.ErrStop }); err != nil {
+			return err
+		}
+		if envID == "" {
+			keys, err := clusterHostKeys(tx, id)
+			if err != nil || len(keys) == 0 {
+				return err
+			}
+			envID, _, _ = strings.Cut(keys[0], "/")
+		}
+		env, err = infraEnvRows.Get(tx, envID)
+		return err
+	})
+	return row, env, err
+}
+
+func (e *Engine) manifestsForCopy(id string) ([]Manifest, error) {
+	listed, err := e.Manifests(id, false)
+	if err != nil {
+		return nil, err
+	}
+	var manifests []Manifest
+	for _, m := range listed {
+		manifest := Manifest{Folder: m.Folder, Name: m.FileName}
+		in, _, err := e.OpenManifest(id, manifest)
+		if err != nil {
+			return nil, err
+		}
+		if manifest.Content, err = io.ReadAll(in); err != nil {
+			return nil, err
+		}
+		if err := in.Close(); err != nil {
+			return nil, err
+		}
+		manifests = append(manifests, manifest)
+	}
+	return manifests, nil
+}
+
+// envParams describe an infra-env anew, bound to the cluster.
+func envParams(row *clusterRecord, env *infraEnvRecord) (*models.InfraEnvCreateParams, error) {
+	params := &models.InfraEnvCreateParams{
+		Name: swag.String(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret, OpenshiftVersion: row.API.OpenshiftVersion,
+		CPUArchitecture: row.API.CPUArchitecture,
+	}
+	if env == nil {
+		return params, nil
+	}
+	api := &env.API
+	params.Name, params.PullSecret, params.Proxy, params.CPUArchitecture = api.Name, &env.PullSecret, api.Proxy, api.CPUArchitecture
+	params.OpenshiftVersion, params.IgnitionConfigOverride, params.AdditionalTrustBundle = api.OpenshiftVersion, api.IgnitionConfigOverride, api.AdditionalTrustBundle
+	params.SSHAuthorizedKey, params.AdditionalNtpSources, params.ImageType = &api.SSHAuthorizedKey, &api.AdditionalNtpSources, *api.Type
+	if arguments := swag.StringValue(api.KernelArguments); arguments != "" {
+		if err := json.Unmarshal([]byte(arguments), &params.KernelArguments); err != nil {
+			return nil, err
+		}
+	}
+	if api.StaticNetworkConfig != "" {
+		if err := json.Unmarshal([]byte(api.StaticNetworkConfig), &params.StaticNetworkConfig); err != nil {
+			return nil, err
+		}
+	}
+	return params, nil
+}
