@@ -228,7 +228,7 @@ func CheckRange(kind, text string) string {
 func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 	bits := cluster.Addr().BitLen()
 	if hostPrefix < 1 {
-		return fmt.Sprintf("The host prefix %d of cluster network %s must be a positive number.", hostPrefix, cluster)
+		return fmt.Sprintf("The host prefix %d of cluster network %s must be a positive number; 23 is usual for IPv4 and 64 for IPv6.", hostPrefix, cluster)
 	}
 	if hostPrefix > bits-hostBitsForCluster {
 		return fmt.Sprintf("The host prefix /%d of cluster network %s leaves a host fewer than 128 addresses: use /%d or shorter.",

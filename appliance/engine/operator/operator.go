@@ -145,10 +145,10 @@ func (o *Operator) SubscriptionFor(version string) Subscription {
 // Unfit tells in a sentence why an OpenShift version does not have the operator; "" when it has.
 func (o *Operator) Unfit(version string, singleNode bool) string {
 	if o.Since != "" && !atLeast(version, o.Since) {
-		return fmt.Sprintf("%s needs OpenShift %s or later and the cluster gets %s.", o.Title, o.Since, version)
+		return fmt.Sprintf("%s needs OpenShift %s or later and the cluster gets %s; choose a later version or leave the operator out.", o.Title, o.Since, version)
 	}
 	if o.SinceOnSeveralNodes != "" && !singleNode && !atLeast(version, o.SinceOnSeveralNodes) {
-		return fmt.Sprintf("%s on several nodes needs OpenShift %s or later and the cluster gets %s.", o.Title, o.SinceOnSeveralNodes, version)
+		return fmt.Sprintf("%s on several nodes needs OpenShift %s or later and the cluster gets %s; choose a later version or leave the operator out.", o.Title, o.SinceOnSeveralNodes, version)
 	}
 	return ""
 }
@@ -196,7 +196,7 @@ func Clash(chosen []string, version string) string {
 		}
 		for _, other := range o.Against {
 			if with, _ := ByName(other.Name); slices.Contains(chosen, other.Name) && !atLeast(version, other.Before) {
-				return fmt.Sprintf("%s and %s can be installed together from OpenShift %s on and the cluster gets %s.", o.Title, with.Title, other.Before, version)
+				return fmt.Sprintf("%s and %s can be installed together from OpenShift %s on and the cluster gets %s; choose a later version or leave one of them out.", o.Title, with.Title, other.Before, version)
 			}
 		}
 	}

@@ -280,7 +280,7 @@ func vipsDefined(in ClusterInput, name string, list []vip) (Status, string) {
 	case yes(in.Cluster.VipDhcpAllocation) && len(in.Cluster.MachineNetworks) == 0:
 		return Pending, "Waiting for the cluster's machine network, in which the addresses are asked for by DHCP."
 	case yes(in.Cluster.VipDhcpAllocation):
-		return Failure, fmt.Sprintf("The DHCP server has not given a %s IP address yet; it may take two minutes, then check that it has free addresses.", name)
+		return Failure, fmt.Sprintf("The DHCP server has not given the %s IP address yet; it may take two minutes, then check that it has free addresses.", name)
 	}
 	return Failure, fmt.Sprintf("The %s IP address is not defined; give an unused address in the network of the hosts.", name)
 }

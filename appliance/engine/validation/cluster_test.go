@@ -55,15 +55,9 @@ func TestAClusterThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T)
 	}
 }
 
-func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
-	tests := []struct {
-		name    string
-		id      ID
-		want    Status
-		verdict Verdict
-		says    string
-		change  func(*threeNodes, *ClusterInput)
-	}{
+// clusterFaults are inputs in which a check finds something, most of them a fault.
+func clusterFaults() []fault[ClusterInput] {
+	return []fault[ClusterInput]{
 		{"no pull secret", PullSecretSet, Failure, PendingForInput, "pull secret", func(_ *threeNodes, in *ClusterInput) { in.PullSecretSet = false }},
 		{"no base domain", DNSDomainDefined, Failure, PendingForInput, "base domain", func(n *threeNodes, _ *ClusterInput) { n.cluster.BaseDNSDomain = "" }},
 		{"no machine network", MachineCIDRDefined, Failure, PendingForInput, "API and ingress", func(n *threeNodes, _ *ClusterInput) { n.cluster.MachineNetworks = nil }},
@@ -192,6 +186,10 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 			n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "lvm"}}, "4.14.1"
 		}},
 	}
+}
+
+func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
+	tests := clusterFaults()
 	failing := make(map[ID]bool)
 	for _, tt := range tests {
 		failing[tt.id] = failing[tt.id] || tt.want == Failure

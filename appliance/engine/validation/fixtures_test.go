@@ -122,3 +122,13 @@ func (t *threeNodes) singleNode() {
 	t.hosts[0].Connectivity = nil
 	t.hosts[0].Record.Bootstrap = true
 }
+
+// fault is an input that differs from one that lacks nothing, and what a check must say of it.
+type fault[I any] struct {
+	name    string
+	id      ID
+	want    Status
+	verdict Verdict
+	says    string
+	change  func(*threeNodes, *I)
+}

@@ -225,7 +225,7 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 	case t == nil:
 		return Success, "The inventory is complete."
 	case t.Type != inventory.TruncatedPartly && t.Type != inventory.TruncatedFully:
-		return Error, fmt.Sprintf("The inventory is shortened in an unknown way (%q); the agent and this appliance do not fit together.", t.Type)
+		return Error, fmt.Sprintf("The inventory is shortened in an unknown way (%q); the agent and this appliance do not fit together, so restart the host from this appliance's discovery image.", t.Type)
 	case t.Type != kind:
 		return Success, "The inventory is shortened in another way; see the other check."
 	case len(t.Reasons) == 0:
@@ -238,13 +238,20 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 // The memory of a host may be this much below the minimum: virtual machines and firmware take a little away.
 const memoryTolerance = 100 << 20
 
+func cores(n int64) string {
+	if n == 1 {
+		return "1 CPU core"
+	}
+	return fmt.Sprintf("%d CPU cores", n)
+}
+
 func hasMinCPUCores(c *hostContext) (Status, string) {
 	if c.Host.Inventory == nil {
 		return Pending, waitInventory
 	}
 	need, _ := c.Requirements.minimum(c.Cluster)
 	if have := c.Host.Inventory.CPU.Count; have < need {
-		return Failure, fmt.Sprintf("The host has %d CPU cores and every role needs at least %d; add cores or use another host.", have, need)
+		return Failure, fmt.Sprintf("The host has %s and every role needs at least %d; add cores or use another host.", cores(have), need)
 	}
 	return Success, fmt.Sprintf("The host has the %d CPU cores that every role needs.", need)
 }
@@ -282,7 +289,7 @@ func hasMinValidDisks(c *hostContext) (Status, string) {
 	if reasons := d.InstallationEligibility.NotEligibleReasons; len(reasons) > 0 {
 		reason = fmt.Sprintf(" (%s: %s)", d.Name, reasons[0])
 	}
-	return Failure, fmt.Sprintf("None of the host's %d disks can be installed to%s; see the disks for the reasons or add one of at least %d GB.",
+	return Failure, fmt.Sprintf("None of the host's disks (%d) can be installed to%s; see the disks for the reasons or add one of at least %d GB.",
 		len(c.Host.Inventory.Disks), reason, c.needs.DiskSizeGb)
 }
 
@@ -291,7 +298,7 @@ func hasCPUCoresForRole(c *hostContext) (Status, string) {
 		return Pending, waitInventory
 	}
 	if have, need := c.Host.Inventory.CPU.Count, c.needs.CPUCores; have < need {
-		return Failure, fmt.Sprintf("The host has %d CPU cores and role %s needs %d; add cores or choose another role.", have, c.Host.Role(), need)
+		return Failure, fmt.Sprintf("The host has %s and role %s needs %d; add cores or choose another role.", cores(have), c.Host.Role(), need)
 	}
 	return Success, fmt.Sprintf("The host has the %d CPU cores that role %s needs.", c.needs.CPUCores, c.Host.Role())
 }

@@ -77,16 +77,10 @@ func TestAHostThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T) {
 	}
 }
 
-func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
+// hostFaults are inputs in which a check finds something, most of them a fault.
+func hostFaults() []fault[HostInput] {
 	inv := func(n *threeNodes) *models.Inventory { return n.hosts[0].Inventory }
-	tests := []struct {
-		name    string
-		id      ID
-		want    Status
-		verdict Verdict
-		says    string
-		change  func(*threeNodes, *HostInput)
-	}{
+	return []fault[HostInput]{
 		{"the agent is silent", Connected, Failure, Disconnected, "not been heard", func(_ *threeNodes, in *HostInput) { in.Connected = false }},
 		{"a host that reboots is silent by right", Connected, Success, Ready, "not expected", func(n *threeNodes, in *HostInput) {
 			in.Connected = false
@@ -105,7 +99,7 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 		{"an inventory cut in an unknown way", InventoryNotFullyTruncated, Error, Discovering, `"half"`, func(n *threeNodes, _ *HostInput) {
 			n.hosts[0].Truncation = &inventory.Truncation{Type: "half"}
 		}},
-		{"too few cores for any role", HasMinCPUCores, Failure, Insufficient, "1 CPU cores", func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 1 }},
+		{"too few cores for any role", HasMinCPUCores, Failure, Insufficient, "1 CPU core and", func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 1 }},
 		{"too few cores for the role", HasCPUCoresForRole, Failure, Insufficient, "role master needs 4", func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 3 }},
 		{"too little memory for any role", HasMinMemory, Failure, Insufficient, "8 GiB", func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 7 << 30 }},
 		{"a little too little memory is tolerated", HasMinMemory, Success, Insufficient, "", func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 8<<30 - 99<<20 }},
@@ -315,6 +309,10 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 			n.hosts[0].Record.Role = models.HostRoleWorker
 		}},
 	}
+}
+
+func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
+	tests := hostFaults()
 	failing := make(map[ID]bool)
 	for _, tt := range tests {
 		failing[tt.id] = failing[tt.id] || tt.want == Failure

@@ -41,7 +41,7 @@ var operatorTable = sync.OnceValue(func() []operatorCheck {
 		case "odf":
 			check.host, check.cluster = odfHost, odfCluster
 			former := check
-			former.id, former.names, former.absent = OperatorID("ocs"), []string{"ocs"}, "ocs is not enabled."
+			former.id, former.names, former.absent = OperatorID("ocs"), []string{"ocs"}, notChosen(o.Title)
 			table = append(table, former)
 		case "lvm":
 			check.host = lvmHost
@@ -54,7 +54,7 @@ var operatorTable = sync.OnceValue(func() []operatorCheck {
 		case openShiftAI:
 			check.cluster = aiCluster
 		}
-		check.absent = o.Name + " is not enabled."
+		check.absent = notChosen(o.Title)
 		table = append(table, check)
 	}
 	return table
@@ -87,6 +87,9 @@ func enabledOperators(c *models.Cluster) []operatorCheck {
 	return list
 }
 
+// notChosen is what is said of an operator that a cluster does not have.
+func notChosen(title string) string { return title + " is not among the cluster's operators." }
+
 const joinsInstalled = "The host joins a cluster that is installed already, which its operators are not asked of."
 
 // onHost is the check of an operator on one host.
@@ -108,13 +111,13 @@ func (o operatorCheck) onHost(r Requirements, h *inventory.Host, c *models.Clust
 	own := o.amounts(needs, h, c)
 	switch {
 	case h.Inventory.CPU != nil && h.Inventory.CPU.Count < own.CPUCores:
-		return Failure, fmt.Sprintf("%s needs %d CPU cores for itself and the host has %d in all.", o.Title, own.CPUCores, h.Inventory.CPU.Count)
+		return Failure, fmt.Sprintf("%s needs %s for itself and the host has %d in all; use a larger host or do not choose the operator.", o.Title, cores(own.CPUCores), h.Inventory.CPU.Count)
 	case h.Inventory.Memory != nil && h.Inventory.Memory.UsableBytes < own.RAMMiB<<20:
-		return Failure, fmt.Sprintf("%s needs %d MiB of memory for itself and the host has %d MiB that can be used.", o.Title, own.RAMMiB, h.Inventory.Memory.UsableBytes>>20)
+		return Failure, fmt.Sprintf("%s needs %d MiB of memory for itself and the host has %d MiB that can be used; use a larger host or do not choose the operator.", o.Title, own.RAMMiB, h.Inventory.Memory.UsableBytes>>20)
 	case own == operator.Amounts{}:
 		return Success, o.Title + " asks no more CPU and memory of the host."
 	}
-	return Success, fmt.Sprintf("The host has what %s needs; its %d CPU cores and %d MiB are part of the host's requirements.", o.Title, own.CPUCores, own.RAMMiB)
+	return Success, fmt.Sprintf("The host has what %s needs; its %s and %d MiB are part of the host's requirements.", o.Title, cores(own.CPUCores), own.RAMMiB)
 }
 
 func (o operatorCheck) onCluster(in ClusterInput) (Status, string) {
@@ -388,7 +391,7 @@ func aiGPUs(in ClusterInput) (Status, string) {
 	}
 	switch {
 	case !has(openShiftAI):
-		return Success, "openshift-ai is not enabled."
+		return Success, notChosen("OpenShift AI")
 	case has("nvidia-gpu", "amd-gpu"):
 		return Success, "OpenShift AI gets the GPUs of the operators that were chosen with it."
 	}
