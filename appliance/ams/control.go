@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"landfall/appliance/ams/outbox"
@@ -69,6 +70,45 @@ func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 		}
 		return nil
 	})
+}
+
+// ErrEdit is the error of an edit that AMS could not be told.
+var ErrEdit = errors.New("that can not be told")
+
+const longestName = 255 // bytes
+
+// Edit has other values told than the cluster has, until it is edited again; the empty ones are the cluster's own. Its own id
+// can not be edited: metrics are found by it.
+func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error {
+	switch address, err := url.Parse(fields.ConsoleURL); {
+	case fields.ExternalClusterID != "":
+		return fmt.Errorf("%w: the id that a cluster gave itself stays", ErrEdit)
+	case len(fields.DisplayName) > longestName:
+		return fmt.Errorf("%w: the name has %d bytes; at most %d are taken", ErrEdit, len(fields.DisplayName), longestName)
+	case fields.ConsoleURL != "" && (err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == ""):
+		return fmt.Errorf("%w: the console's URL is %q; expected one that begins with https://", ErrEdit, fields.ConsoleURL)
+	}
+	now := r.options.Clock.Now().UTC()
+	what := "AMS is told other values than its own from now on."
+	if fields == (outbox.Fields{}) {
+		what = "AMS is told its own values again."
+	}
+	line := &Line{Cluster: clusterID, At: now, Op: "edit", Outcome: "ordered", By: by}
+	err := r.options.Clusters.TellOfSubscription(ctx, clusterID, "", what+" "+by+" said so.", false, func(tx *store.Tx) error {
+		held, err := outbox.Rows.Get(tx, clusterID)
+		if err != nil {
+			return err
+		}
+		wanted := *held
+		wanted.Edited, wanted.Fields = fields, held.Fields.Over(fields)
+		next, changed := held.Next(wanted, now)
+		if !changed {
+			return nil
+		}
+		line.Generation = next.Generation
+		return errors.Join(outbox.Put(tx, clusterID, &next), journal.Put(tx, journalKey(line), line))
+	})
+	return r.ordered(clusterID, err)
 }
 
 // Reverify says that the store was restored from a backup: what is missing in AMS is not made again, and what differs is not
@@ -141,7 +181,11 @@ func (r *Relay) disown(ctx context.Context) error {
 func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired, *outbox.Remembered) error) error {
 	book := &storeBook{r.options.DB, r.options.Clusters}
 	line := &Line{Cluster: clusterID, At: r.options.Clock.Now().UTC(), Op: op, Outcome: "ordered", By: by}
-	err := book.Change(ctx, clusterID, Note{Text: what + " " + by + " said so.", Line: line}, fn)
+	return r.ordered(clusterID, book.Change(ctx, clusterID, Note{Text: what + " " + by + " said so.", Line: line}, fn))
+}
+
+// ordered has the relay look at a cluster of which an order was written down.
+func (r *Relay) ordered(clusterID string, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNothing
 	}

@@ -75,6 +75,7 @@ type ClusterStatus struct {
 	RemoteStatus   string        `json:"ams_status,omitempty"` // as AMS showed it last
 	Told           outbox.Fields `json:"told"`
 	ToTell         outbox.Fields `json:"to_tell"`
+	Edited         outbox.Fields `json:"edited"` // by a person, in place of the cluster's own
 	ToBecome       outbox.Phase  `json:"to_become"`
 	By             string        `json:"by,omitempty"`
 	Attempts       int           `json:"attempts,omitempty"`
@@ -138,7 +139,7 @@ func (s *Status) choose(of Selection) {
 
 func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, now time.Time) {
 	c := ClusterStatus{
-		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ShadowID(id, d.CreatedAt)), Told: r.Acked, ToBecome: d.Phase,
+		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ShadowID(id, d.CreatedAt)), Told: r.Acked, ToBecome: d.Phase, Edited: d.Edited,
 		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ToldBy, Deleted: !d.DeletedAt.IsZero(), Attempts: j.attempts, NextTry: j.next,
 		ToTell: outbox.Fields{
 			DisplayName:       unless(r.Acked.DisplayName, d.DisplayName),

@@ -213,17 +213,9 @@ func (v *visit) settle(r *outbox.Remembered, action Action) {
 	if action.Row == nil {
 		return
 	}
-	r.Acked, r.Unconfirmed = merge(r.Acked, action.Acked), nil
+	r.Acked, r.Unconfirmed = r.Acked.Over(action.Acked), nil
 	r.AckedStatus = action.Row.Status
 	v.see(r, action.Row)
-}
-
-func merge(fields, over outbox.Fields) outbox.Fields {
-	return outbox.Fields{
-		DisplayName:       cmp.Or(over.DisplayName, fields.DisplayName),
-		ExternalClusterID: cmp.Or(over.ExternalClusterID, fields.ExternalClusterID),
-		ConsoleURL:        cmp.Or(over.ConsoleURL, fields.ConsoleURL),
-	}
 }
 
 func (v *visit) close(ctx context.Context, action Action) result {
@@ -354,7 +346,7 @@ func (v *visit) update(ctx context.Context, action Action) error {
 		}
 	}
 	return v.change(ctx, note, func(r *outbox.Remembered) {
-		r.Acked, r.Unconfirmed = merge(merge(r.Acked, action.Acked), action.Patch), nil
+		r.Acked, r.Unconfirmed = r.Acked.Over(action.Acked).Over(action.Patch), nil
 		r.AckedStatus, r.Note = cmp.Or(row.Status, action.Status, r.AckedStatus), action.Note
 		v.see(r, row)
 	})

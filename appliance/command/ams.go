@@ -27,6 +27,7 @@ func newAMS() *cobra.Command {
 	group(cmd, newAMSStatus(), newAMSPlan(), newAMSToken(), newAMSExport(), newAMSPush(), newAMSImport(), newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
 		newAMSOrder("retry", "Tell AMS of a cluster again, whatever stopped it"),
 		newAMSOrder("create-again", "Have a subscription made anew that is gone from AMS"),
+		newAMSEdit(),
 		newAMSOrder("leave", "Leave a cluster's subscription as it is in AMS"),
 		newAMSPlain("accept", "Speak in the name of the new organization, or from this machine, from now on"),
 		newAMSPlain("reverify", "After a restored backup: make nothing again and overwrite nothing in AMS unasked"))
@@ -211,6 +212,24 @@ func newAMSOrder(name, short string) *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
+	return cmd
+}
+
+func newAMSEdit() *cobra.Command {
+	edit := console.AMSEdit{}
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "edit CLUSTER",
+		Short: "Have AMS told another name or URL than the cluster has; without values its own again",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			edit.By = os.Getenv("USER")
+			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+url.PathEscape(arguments[0])+"/edit", edit, nil)
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&edit.DisplayName, "name", "", "name to show in OpenShift Cluster Manager")
+	cmd.Flags().StringVar(&edit.ConsoleURL, "console-url", "", "URL of the cluster's console")
 	return cmd
 }
 

@@ -47,6 +47,7 @@ func told(held outbox.Desired, row *clusterRecord) outbox.Desired {
 	if *row.API.Status == clusterInstalled || *row.API.Status == clusterAddingHosts {
 		held.Phase, held.MustExist = outbox.Active, true
 	}
+	held.Fields = held.Fields.Over(held.Edited)
 	return held
 }
 
@@ -74,6 +75,9 @@ func (e *Engine) TellOfSubscription(ctx context.Context, clusterID, subscription
 		if id := strfmt.UUID(subscriptionID); id != "" && id != row.API.AmsSubscriptionID {
 			row.API.AmsSubscriptionID = id
 			c.saveCluster(row)
+		}
+		if err := c.relay(row); err != nil { // a person may have taken back what was edited
+			return err
 		}
 		if note == "" {
 			return nil

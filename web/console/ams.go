@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/ams/outbox"
 	"landfall/web/problem"
 )
 
@@ -49,6 +51,8 @@ type Subscriptions interface {
 	Retry(ctx context.Context, clusterID, by string) error
 	CreateAgain(ctx context.Context, clusterID, by string) error
 	Leave(ctx context.Context, clusterID, by string) error
+	// Edit has other values told than the cluster has; the empty ones are the cluster's own.
+	Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error
 }
 
 // AMSReceiptsRoute is the route of a courier's receipts, which hold AMS's own objects of all clusters.
@@ -57,6 +61,12 @@ const AMSReceiptsRoute = AMSPath + "/receipts"
 // AMSOrder is the body of an order about a cluster's subscription.
 type AMSOrder struct {
 	By string `json:"by"` // who orders it, as the event says
+}
+
+// AMSEdit is the body of an order to tell other values than a cluster has; the empty ones are its own.
+type AMSEdit struct {
+	AMSOrder
+	outbox.Fields
 }
 
 // AMSConnect is the body of the order to connect.
@@ -68,6 +78,8 @@ type AMSConnect struct {
 const MetricsPath = "/metrics"
 
 const defaultConnection = 10 * time.Minute
+
+func (o AMSOrder) who() string { return cmp.Or(o.By, "Somebody") }
 
 type subscriptions struct{ of Subscriptions }
 
@@ -126,6 +138,16 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions, off bool) {
 	router.POST(AMSPath+"/clusters/:id/retry", s.order(of.Retry))
 	router.POST(AMSPath+"/clusters/:id/create-again", s.order(of.CreateAgain))
 	router.POST(AMSPath+"/clusters/:id/leave", s.order(of.Leave))
+	router.POST(AMSPath+"/clusters/:id/edit", func(c echo.Context) error {
+		var edit AMSEdit
+		if err := read(c, &edit); err != nil {
+			return err
+		}
+		if err := of.Edit(c.Request().Context(), c.Param("id"), edit.who(), edit.Fields); err != nil {
+			return orderProblem(err)
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
 }
 
 func (s subscriptions) status(c echo.Context) error {
@@ -224,10 +246,7 @@ func (s subscriptions) order(do func(ctx context.Context, clusterID, by string) 
 		if err := read(c, &order); err != nil {
 			return err
 		}
-		if order.By == "" {
-			order.By = "Somebody"
-		}
-		if err := do(c.Request().Context(), c.Param("id"), order.By); err != nil {
+		if err := do(c.Request().Context(), c.Param("id"), order.who()); err != nil {
 			return orderProblem(err)
 		}
 		return c.NoContent(http.StatusNoContent)
@@ -238,7 +257,7 @@ func orderProblem(err error) error {
 	switch {
 	case errors.Is(err, ams.ErrNothing), errors.Is(err, ams.ErrNoSubscription):
 		return &problem.Error{Status: http.StatusNotFound, Reason: err.Error(), Err: err}
-	case errors.Is(err, ams.ErrCourier):
+	case errors.Is(err, ams.ErrCourier), errors.Is(err, ams.ErrEdit):
 		return &problem.Error{Status: http.StatusBadRequest, Reason: err.Error(), Err: err}
 	case errors.Is(err, ams.ErrUntrusted), errors.Is(err, ams.ErrPaused), errors.Is(err, ams.ErrConfigured):
 		return &problem.Error{Status: http.StatusConflict, Reason: err.Error(), Err: err}

@@ -6,6 +6,7 @@
 package outbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"time"
@@ -39,9 +40,19 @@ type Desired struct {
 	Phase      Phase `json:"phase"`
 	MustExist  bool  `json:"must_exist"` // the cluster was installed, so AMS must hear of it even when it is deleted here
 	Fields
+	Edited    Fields    `json:"edited,omitzero"` // what a person wants told in place of what the cluster has
 	CreatedAt time.Time `json:"created_at"`
 	ChangedAt time.Time `json:"changed_at"` // of this generation
 	DeletedAt time.Time `json:"local_deleted_at,omitzero"`
+}
+
+// Over returns the fields with those of a that are set in their place.
+func (f Fields) Over(a Fields) Fields {
+	return Fields{
+		DisplayName:       cmp.Or(a.DisplayName, f.DisplayName),
+		ExternalClusterID: cmp.Or(a.ExternalClusterID, f.ExternalClusterID),
+		ConsoleURL:        cmp.Or(a.ConsoleURL, f.ConsoleURL),
+	}
 }
 
 // Next returns the row to write in place of d, and whether there is anything to write: the next generation, if wanted

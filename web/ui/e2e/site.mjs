@@ -16,8 +16,11 @@ const binary =
 const readyWithin = 60_000;
 const stoppedWithin = 15_000;
 
-/** Starts a site with a demo of that many hosts at that speed; it ends with `end`, which also removes its data. */
-export const startSite = async ({ hosts = 3, speed = 40 } = {}) => {
+/**
+ * Starts a site with a demo of that many hosts at that speed, or with an appliance alone that gets these flags; it ends with
+ * `end`, which also removes its data.
+ */
+export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
   const data = await mkdtemp(join(tmpdir(), 'landfall-e2e-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${String(port)}`;
@@ -25,7 +28,10 @@ export const startSite = async ({ hosts = 3, speed = 40 } = {}) => {
   let appliance;
 
   const start = async () => {
-    appliance = run('demo', '--listen', `127.0.0.1:${String(port)}`, '--data-dir', data, '--hosts', String(hosts), '--speed', String(speed));
+    const place = ['--listen', `127.0.0.1:${String(port)}`, '--data-dir', data];
+    appliance = serve
+      ? run('serve', ...place, ...serve)
+      : run('demo', ...place, '--hosts', String(hosts), '--speed', String(speed));
     const deadline = Date.now() + readyWithin;
     while (!(await answers(`${url}/api/landfall/v1/status`))) {
       if (appliance.child.exitCode !== null || Date.now() > deadline) {
@@ -112,7 +118,7 @@ const answers = async (url) => {
   }
 };
 
-const freePort = async () => {
+export const freePort = async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address();

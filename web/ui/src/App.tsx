@@ -11,6 +11,7 @@ const Installer = lazy(() => import('./Installer'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
+const AmsPage = lazy(() => import('./ams/AmsPage'));
 const ReferencePage = lazy(() => import('./reference/ReferencePage'));
 
 /** The page: our header and banner around the Assisted Installer's own screens and ours, kept live by the appliance's feed. */
@@ -30,6 +31,7 @@ export const App = () => (
               <Route path="/os-images" element={<OsImagesPage />} />
               <Route path="/doctor" element={<DoctorPage />} />
               <Route path="/mirror" element={<MirrorPage />} />
+              <Route path="/ams" element={<AmsPage />} />
               <Route path="/reference" element={<ReferencePage />} />
               <Route path="*" element={<Installer />} />
             </Routes>

@@ -30,6 +30,7 @@ const pages = [
   { path: '/os-images', name: 'OS images' },
   { path: '/mirror', name: 'Mirror' },
   { path: '/doctor', name: 'Doctor' },
+  { path: '/ams', name: 'OCM' },
   { path: '/reference', name: 'API' },
 ];
 

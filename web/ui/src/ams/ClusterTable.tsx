@@ -1,0 +1,213 @@
+import {
+  Button,
+  Card,
+  CardBody,
+  CardTitle,
+  EmptyState,
+  EmptyStateBody,
+  Flex,
+  FlexItem,
+  Label,
+  Pagination,
+  SearchInput,
+  TextInput,
+  ToggleGroup,
+  ToggleGroupItem,
+} from '@patternfly/react-core';
+import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useState } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
+import { moment } from '../shell/quantities';
+import type { Act } from './AmsPage';
+import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Order, type Selection } from './api';
+import { EditDialog } from './EditDialog';
+import { knows, lineStates, waits, whatToDo } from './words';
+
+type Props = { status: AmsStatus; selection: Selection; select: (selection: Selection) => void; act: Act };
+
+const remembered = 'landfall-name';
+
+/** All clusters: what AMS knows, what waits and for what, and what needs attention. */
+export const ClusterTable = ({ status, selection, select, act }: Props) => {
+  const [by, setBy] = useState(() => localStorage.getItem(remembered) ?? '');
+  const [edited, setEdited] = useState<ClusterLine>();
+  const counts: [LineState | '', string][] = [
+    ['', 'All'],
+    ['attention', `${lineStates.attention.name} (${String(status.attention)})`],
+    ['waiting', `${lineStates.waiting.name} (${String(status.waiting)})`],
+    ['sent', `${lineStates.sent.name} (${String(status.sent)})`],
+    ['left', `${lineStates.left.name} (${String(status.left)})`],
+  ];
+  const who = by.trim() || 'Somebody at the page';
+  return (
+    <Card>
+      <CardTitle>Clusters</CardTitle>
+      <CardBody>
+        <Flex gap={{ default: 'gapMd' }}>
+          <ToggleGroup aria-label="Which clusters">
+            {counts.map(([state, name]) => (
+              <ToggleGroupItem
+                key={name}
+                text={name}
+                isSelected={selection.state === state}
+                onChange={() => {
+                  select({ ...selection, state, offset: 0 });
+                }}
+              />
+            ))}
+          </ToggleGroup>
+          <FlexItem>
+            <SearchInput
+              aria-label="Part of the name"
+              placeholder="Part of the name"
+              value={selection.name}
+              onChange={(_event, name) => {
+                select({ ...selection, name, offset: 0 });
+              }}
+              onClear={() => {
+                select({ ...selection, name: '', offset: 0 });
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <TextInput
+              aria-label="Your name, for the events"
+              placeholder="Your name, for the events"
+              style={{ width: '16rem' }}
+              value={by}
+              onChange={(_event, name) => {
+                setBy(name);
+                localStorage.setItem(remembered, name);
+              }}
+            />
+          </FlexItem>
+          {status.total > selection.limit && (
+            <Pagination
+              isCompact
+              itemCount={status.total}
+              perPage={selection.limit}
+              page={selection.offset / selection.limit + 1}
+              perPageOptions={[{ title: String(selection.limit), value: selection.limit }]}
+              onSetPage={(_event, page) => {
+                select({ ...selection, offset: (page - 1) * selection.limit });
+              }}
+            />
+          )}
+        </Flex>
+        {status.clusters.length === 0 ? (
+          <EmptyState titleText="No clusters" headingLevel="h2" variant="sm">
+            <EmptyStateBody>There is nothing here that OpenShift Cluster Manager should know.</EmptyStateBody>
+          </EmptyState>
+        ) : (
+          <Table aria-label="Clusters in OpenShift Cluster Manager" variant="compact">
+            <Thead>
+              <Tr>
+                <Th>Cluster</Th>
+                <Th width={30}>State</Th>
+                <Th modifier="wrap">It knows</Th>
+                <Th modifier="wrap">It has yet to hear</Th>
+                <Th screenReaderText="Actions" />
+              </Tr>
+            </Thead>
+            <Tbody>
+              {status.clusters.map((line) => (
+                <Row
+                  key={line.cluster_id}
+                  line={line}
+                  off={status.state === 'off'}
+                  order={(order) => void act(() => orderCluster(line.cluster_id, order, who))}
+                  edit={() => {
+                    setEdited(line);
+                  }}
+                />
+              ))}
+            </Tbody>
+          </Table>
+        )}
+        {edited && (
+          <EditDialog
+            line={edited}
+            by={who}
+            act={act}
+            onClose={() => {
+              setEdited(undefined);
+            }}
+          />
+        )}
+      </CardBody>
+    </Card>
+  );
+};
+
+type RowProps = { line: ClusterLine; off: boolean; order: (order: Order) => void; edit: () => void };
+
+const Row = ({ line, off, order, edit }: RowProps) => {
+  const { name, color } = lineStates[line.state];
+  const todo = whatToDo(line);
+  const stuck = line.state === 'attention';
+  return (
+    <Tr data-testid="ams-cluster">
+      <Td dataLabel="Cluster">
+        {line.deleted ? line.name : <Link to={`/assisted-installer/clusters/${line.cluster_id}`}>{line.name}</Link>}
+        <div className="landfall-subtle">{line.subscription_id}</div>
+      </Td>
+      <Td dataLabel="State">
+        <Label color={color}>{name}</Label>
+        {line.since && <div className="landfall-subtle">since {moment(line.since)}</div>}
+        {line.reason && <div>{line.reason}</div>}
+        {line.code && (
+          <div className="landfall-subtle">
+            {line.http} {line.code}, operation {line.operation_id}
+          </div>
+        )}
+        {todo && <div data-testid="ams-todo">{todo}</div>}
+        {line.note && <div className="landfall-subtle">{line.note}</div>}
+      </Td>
+      <Td dataLabel="It knows">{knows(line)}</Td>
+      <Td dataLabel="It has yet to hear">{waits(line)}</Td>
+      <Td dataLabel="Actions" isActionCell>
+        {!off && line.state !== 'left' && (
+          <Flex gap={{ default: 'gapSm' }} flexWrap={{ default: 'nowrap' }}>
+            {(stuck || line.state === 'waiting') && (
+              <Button
+                variant="secondary"
+                size="sm"
+                onClick={() => {
+                  order('retry');
+                }}
+              >
+                Try again
+              </Button>
+            )}
+            {stuck && line.kind === 'attention' && (
+              <Button
+                variant="secondary"
+                size="sm"
+                onClick={() => {
+                  order('create-again');
+                }}
+              >
+                Create again
+              </Button>
+            )}
+            <Button variant="link" size="sm" onClick={edit}>
+              Edit
+            </Button>
+            {line.state !== 'sent' && (
+              <Button
+                variant="link"
+                size="sm"
+                isDanger
+                onClick={() => {
+                  order('leave');
+                }}
+              >
+                Drop
+              </Button>
+            )}
+          </Flex>
+        )}
+      </Td>
+    </Tr>
+  );
+};

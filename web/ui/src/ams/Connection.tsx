@@ -1,0 +1,100 @@
+import {
+  Alert,
+  Button,
+  Card,
+  CardBody,
+  CardTitle,
+  DescriptionList,
+  DescriptionListDescription,
+  DescriptionListGroup,
+  DescriptionListTerm,
+  Flex,
+} from '@patternfly/react-core';
+import { useState } from 'react';
+import { duration, moment } from '../shell/quantities';
+import type { Act } from './AmsPage';
+import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
+import { LoginDialog } from './LoginDialog';
+import { relayStates } from './words';
+
+const noticeable = 60;
+
+/** How the site stands with AMS, and what can be done about the connection. */
+export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => {
+  const [login, setLogin] = useState(false);
+  const { name, variant } = relayStates[status.state];
+  const facts: [string, string | undefined][] = [
+    ['API', status.api_url],
+    ['Organization', status.organization],
+    ['Account', status.account],
+    ['Last contact', status.last_contact && moment(status.last_contact)],
+    ['Next try', status.next_try && moment(status.next_try)],
+    ['Oldest that waits', status.oldest_waiting && moment(status.oldest_waiting)],
+    ['Time to tell it all', status.waiting > 0 ? duration(status.seconds_left) : undefined],
+    ['Token good until', status.token_until && moment(status.token_until)],
+    [
+      'Clock',
+      Math.abs(status.clock_skew_seconds) > noticeable
+        ? `off by ${duration(Math.abs(status.clock_skew_seconds))}; look at this machine's`
+        : undefined,
+    ],
+    ['Connected until', isAhead(status.connected_till) ? moment(status.connected_till ?? '') : undefined],
+  ];
+  const off = status.state === 'off';
+  return (
+    <Card isFullHeight>
+      <CardTitle>Connection</CardTitle>
+      <CardBody>
+        <Alert isInline variant={variant} title={name} data-testid="ams-state">
+          {status.problem}
+        </Alert>
+        <DescriptionList isCompact columnModifier={{ default: '2Col' }} className="landfall-ams-facts">
+          {facts.map(
+            ([term, fact]) =>
+              fact && (
+                <DescriptionListGroup key={term}>
+                  <DescriptionListTerm>{term}</DescriptionListTerm>
+                  <DescriptionListDescription>{fact}</DescriptionListDescription>
+                </DescriptionListGroup>
+              ),
+          )}
+        </DescriptionList>
+        {!off && (
+          <Flex gap={{ default: 'gapSm' }}>
+            <Button variant="primary" onClick={() => void act(() => connectFor(10))}>
+              Connect for ten minutes
+            </Button>
+            {['paused-identity', 'paused-person'].includes(status.state) && (
+              <Button variant="warning" onClick={() => void act(acceptIdentity)}>
+                This site speaks from now on
+              </Button>
+            )}
+            <Button
+              variant="secondary"
+              onClick={() => {
+                setLogin(true);
+              }}
+            >
+              Log in
+            </Button>
+            {status.state !== 'no-credentials' && (
+              <Button variant="link" onClick={() => void act(logOut)}>
+                Log out
+              </Button>
+            )}
+          </Flex>
+        )}
+        {login && (
+          <LoginDialog
+            act={act}
+            onClose={() => {
+              setLogin(false);
+            }}
+          />
+        )}
+      </CardBody>
+    </Card>
+  );
+};
+
+const isAhead = (time: string | undefined): boolean => time !== undefined && new Date(time).getTime() > Date.now();
