@@ -27,7 +27,8 @@ func TestACommitWhoseLastSyncFailedIsKeptIfItsMetaPageCanBeWrittenAgain(t *testi
 	require.NoError(t, db.failed(committed, cause), "readers see it, and now the disk has it")
 	after, err := os.ReadFile(db.path)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.GreaterOrEqual(t, len(after), len(before), "space may have been set aside meanwhile")
+	require.Equal(t, before, after[:len(before)])
 
 	var lost *WriteError
 	require.ErrorAs(t, db.failed(committed+1, cause), &lost)

@@ -40,6 +40,7 @@ type change struct {
 	deadlineSet  bool
 	preparations bool // which clusters are to be prepared changed
 	lines        []logLine
+	show         func() error // notes what the caller wants to see, when all has settled
 }
 
 type logLine struct {

@@ -308,7 +308,7 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 // UpdateCluster alters a cluster's description. Fields that are absent stay as they are. From the moment that its
 // installation is prepared the description is refused with kind Conflict.
 func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
-	err := e.update(ctx, func(c *change) error {
+	return e.changeCluster(ctx, id, func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err
@@ -329,10 +329,6 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		c.settleCluster(id)
 		return c.noteOperators(row, operators)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Cluster(id)
 }
 
 func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
@@ -180,6 +181,9 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 			return err
 		}
 		committed = c
+		if c.show != nil {
+			return c.show()
+		}
 		return nil
 	})
 	if err != nil {
@@ -188,6 +192,46 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	}
 	e.announce(committed)
 	return nil
+}
+
+// changeHost is update of a host. It returns the host as the change leaves it: its agent may have it change again at once.
+func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string, fn func(*change) error) (*models.Host, error) {
+	var shown *models.Host
+	err := e.update(ctx, func(c *change) error {
+		c.show = func() error {
+			h, err := c.hostIn(infraEnvID, hostID)
+			if err != nil {
+				return err
+			}
+			shown, err = e.showHost(c.tx, h, true)
+			return err
+		}
+		return fn(c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return shown, nil
+}
+
+// changeCluster is changeHost for a cluster.
+func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) error) (*models.Cluster, error) {
+	var shown *models.Cluster
+	err := e.update(ctx, func(c *change) error {
+		c.show = func() error {
+			row, err := c.cluster(id)
+			if err != nil {
+				return err
+			}
+			shown, err = e.showCluster(c.tx, row, true)
+			return err
+		}
+		return fn(c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return shown, nil
 }
 
 // announce wakes whoever waits for what a committed change altered. The browser's feed is the store's own affair.

@@ -304,7 +304,7 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 
 // UpdateHost alters what a person decides about a host: its name, role, disks and labels.
 func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams) (*models.Host, error) {
-	err := e.update(ctx, func(c *change) error {
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err
@@ -328,10 +328,6 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 		c.settleLater(h)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
 }
 
 func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams) error {
@@ -445,11 +441,7 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 
 // BindHost gives a host of an infra-env that belongs to no cluster to a cluster.
 func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string) (*models.Host, error) {
-	err := e.update(ctx, func(c *change) error { return c.bindHost(infraEnvID, hostID, clusterID) })
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error { return c.bindHost(infraEnvID, hostID, clusterID) })
 }
 
 func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {

@@ -113,7 +113,7 @@ func isLaterOperator(id string) bool {
 // ResetHostValidation forgets what a host found out for one of the two validations that are checked once: the speed of its
 // installation disk and the images that it can pull. It is checked again when the installation is prepared next.
 func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id string) (*models.Host, error) {
-	err := e.update(ctx, func(c *change) error {
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err
@@ -135,8 +135,4 @@ func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id
 		c.settleLater(h)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
 }

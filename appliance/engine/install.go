@@ -32,10 +32,7 @@ const (
 // InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the hosts measure their
 // disks and pull images, and when all of that is done the hosts install themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
-	if err := e.update(ctx, func(c *change) error { return c.installCluster(id) }); err != nil {
-		return nil, err
-	}
-	return e.Cluster(id)
+	return e.changeCluster(ctx, id, func(c *change) error { return c.installCluster(id) })
 }
 
 func (c *change) installCluster(id string) error {
@@ -63,10 +60,7 @@ func (e *Engine) ResetCluster(ctx context.Context, id string) (*models.Cluster, 
 }
 
 func (e *Engine) endInstallation(ctx context.Context, id string, on trigger) (*models.Cluster, error) {
-	if err := e.update(ctx, func(c *change) error { return c.endInstallation(id, on) }); err != nil {
-		return nil, err
-	}
-	return e.Cluster(id)
+	return e.changeCluster(ctx, id, func(c *change) error { return c.endInstallation(id, on) })
 }
 
 func (c *change) endInstallation(id string, on trigger) error {
@@ -362,10 +356,7 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 
 // CompleteInstallation notes what the controller in the cluster says of the end of the installation.
 func (e *Engine) CompleteInstallation(ctx context.Context, id string, success bool, reason string) (*models.Cluster, error) {
-	if err := e.update(ctx, func(c *change) error { return c.completeInstallation(id, success, reason) }); err != nil {
-		return nil, err
-	}
-	return e.Cluster(id)
+	return e.changeCluster(ctx, id, func(c *change) error { return c.completeInstallation(id, success, reason) })
 }
 
 func (c *change) completeInstallation(id string, success bool, reason string) error {

@@ -123,7 +123,7 @@ func (e *Engine) addCluster(ctx context.Context, row *clusterRecord) (*models.Cl
 // AllowAddHosts opens a cluster that this appliance installed for more hosts. It is refused with kind Conflict unless the
 // cluster is installed.
 func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster, error) {
-	err := e.update(ctx, func(c *change) error {
+	return e.changeCluster(ctx, id, func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err
@@ -140,10 +140,6 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 			c.clusterEvent(row, eventClusterAddsHosts, models.EventSeverityInfo, "Cluster %s takes more hosts: boot them from an image of its own infra-env.", row.API.Name),
 		)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Cluster(id)
 }
 
 // apiAddress is where hosts that join reach a cluster's API: its virtual address where it has one, else its name.
@@ -180,7 +176,7 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 	if err != nil {
 		return nil, err
 	}
-	err = e.update(ctx, func(c *change) error {
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, row, _, err := c.joiningHost(infraEnvID, hostID)
 		if err != nil {
 			return err
@@ -191,10 +187,6 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 		}
 		return c.installJoining(h, row, staged)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
 }
 
 func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store.Staged) error {
@@ -332,7 +324,7 @@ func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterR
 // ResetHost takes a host that joins an installed cluster back from its installation; it must be restarted from the discovery
 // image. Other hosts are reset with their cluster and refused with kind Conflict.
 func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
-	err := e.update(ctx, func(c *change) error {
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err
@@ -355,8 +347,4 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 		c.settleLater(h)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
 }

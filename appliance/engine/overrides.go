@@ -352,7 +352,7 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 			return nil, fmt.Errorf("write the installer arguments: %w", err)
 		}
 	}
-	err := e.update(ctx, func(c *change) error {
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err
@@ -364,8 +364,4 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 		c.saveHost(h)
 		return c.hostEvent(h, eventInstallerArgsApplied, models.EventSeverityInfo, "Host %s: the installer's arguments were set.", c.hostName(h))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
 }

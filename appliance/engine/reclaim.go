@@ -29,10 +29,7 @@ func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*m
 }
 
 func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger) (*models.Host, error) {
-	if err := e.update(ctx, func(c *change) error { return c.takeFromCluster(infraEnvID, hostID, on) }); err != nil {
-		return nil, err
-	}
-	return e.Host(infraEnvID, hostID)
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error { return c.takeFromCluster(infraEnvID, hostID, on) })
 }
 
 func (c *change) takeFromCluster(infraEnvID, hostID string, on trigger) error {
