@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-openapi/swag"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -14,16 +15,19 @@ import (
 
 	"landfall/appliance/doctor"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/web/api"
+	"landfall/web/console"
 )
 
-// Examine looks at the site: at what all clusters need and, unless the id is "", at what that cluster needs.
-func (v view) Examine(ctx context.Context, clusterID string) (*doctor.Report, error) {
-	a := v.appliance
-	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls}
-	if bundle := a.mirror.at(mirror.Level{Cluster: clusterID}).Rules().CABundle(); len(bundle) > 0 {
+// Examine looks at the site: at what all clusters need and, if one is named, at what that cluster needs.
+func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.Report, error) {
+	a, clusterID := v.appliance, wanted.ClusterID
+	rules := a.mirror.at(mirror.Level{Cluster: clusterID}).Rules()
+	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls, Holes: rules.Holes(), AskDHCP: wanted.DHCP}
+	if bundle := rules.CABundle(); len(bundle) > 0 {
 		site.Authorities = x509.NewCertPool()
 		site.Authorities.AppendCertsFromPEM(bundle)
 	}
@@ -33,6 +37,11 @@ func (v view) Examine(ctx context.Context, clusterID string) (*doctor.Report, er
 	}
 	if clusterID != "" {
 		if err := a.describeSite(site, clusterID); err != nil {
+			return nil, api.Problem(err)
+		}
+	}
+	if len(rules.List()) > 0 {
+		if site.Contents, err = a.prover.contents(clusterID); err != nil {
 			return nil, api.Problem(err)
 		}
 	}
@@ -107,7 +116,14 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 	if err != nil {
 		return err
 	}
+	site.Lags = make(map[string]time.Duration)
 	for _, host := range hosts {
+		if host.Timestamp != 0 {
+			site.Lags["host "+hostName(host)] = time.Time(host.CheckedInAt).Truncate(time.Second).Sub(time.Unix(host.Timestamp, 0))
+		}
+		if address, ok := addressOf(host, site.MachineNetworks); ok && len(site.Machines) < machinesAsked {
+			site.Machines = append(site.Machines, doctor.Machine{Name: "host " + hostName(host), Address: address})
+		}
 		findings, err := measured(host)
 		if err != nil {
 			return err
@@ -115,6 +131,23 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 		site.Measured = append(site.Measured, findings...)
 	}
 	return nil
+}
+
+// machinesAsked bounds the hosts to which the way is looked at.
+const machinesAsked = 16
+
+// addressOf is a host's address in one of the networks.
+func addressOf(host *models.Host, networks []netip.Prefix) (netip.Addr, bool) {
+	facts, _, err := inventory.ParseInventory(host.Inventory)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	for _, prefix := range networks {
+		if address, _, ok := network.AddressIn(prefix, facts); ok {
+			return address, true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 func beforeInstallation(cluster *models.Cluster) bool {

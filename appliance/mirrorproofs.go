@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/doctor"
 	"landfall/appliance/engine"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/prover"
@@ -186,6 +187,41 @@ func (p *mirrorProver) run(ctx context.Context, proof *console.MirrorProof, requ
 	p.tickOff(proof, report)
 	p.log.Info("The mirror was proven.", "release", report.PullSpec, "images", len(report.Results), "gaps", proof.Gaps, "requests", report.Requests, "took", report.Took.Round(time.Millisecond))
 	return report, nil
+}
+
+// contents are the releases that the doctor asks the mirror for: a cluster's, or all that the configuration names, with the
+// appliance's own pull secret.
+func (p *mirrorProver) contents(clusterID string) ([]doctor.Contents, error) {
+	of := func(label string, request prover.ReleaseRequest, client *mirror.Client) doctor.Contents {
+		return doctor.Contents{Release: label, Anonymous: request.Secret == nil, Prove: func(ctx context.Context) (*prover.ReleaseReport, error) {
+			defer client.CloseIdleConnections()
+			return prover.Release(ctx, p.prover, p.releases.Through(client), request, nil)
+		}}
+	}
+	if clusterID != "" {
+		source, err := p.engine.InstallSource(clusterID)
+		if err != nil || source.Release == "" {
+			return nil, err
+		}
+		request, err := p.ofCluster(source)
+		if err != nil {
+			return nil, err
+		}
+		if request.Client == nil {
+			return []doctor.Contents{of(source.Version, request, p.site.client)}, nil
+		}
+		return []doctor.Contents{of(source.Version, request, request.Client)}, nil
+	}
+	secret, err := p.secret.secret("")
+	if err != nil {
+		return nil, problem.BadRequest("%s", sentenceCase(err.Error()))
+	}
+	var list []doctor.Contents
+	for _, image := range p.known {
+		request := prover.ReleaseRequest{PullSpec: image.URL, Architecture: rpmArchitecture(image.CPUArchitecture), Secret: secret}
+		list = append(list, of(image.OpenshiftVersion+" "+image.CPUArchitecture, request, p.site.client))
+	}
+	return list, nil
 }
 
 // tickOff compares a report with the last list of what was missing of that release.

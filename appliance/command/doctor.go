@@ -17,21 +17,25 @@ import (
 var errSick = errors.New("the site is not ready: see what is red above")
 
 func newDoctor() *cobra.Command {
-	var asJSON, all bool
+	var asJSON, all, dhcp bool
 	var cluster string
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at the site: names, clocks, registries, addresses, proxies, and what hosts found",
 		Long: "Looks at what the site gives an installation, from the machine that the appliance runs on: DNS records, time\n" +
-			"servers, the registries' certificates and clocks, whether virtual addresses are free, proxies, and what the\n" +
-			"cluster's hosts have found themselves. Ends with 1 if anything is red.",
+			"servers, the registries' certificates and clocks, the images in them, whether virtual addresses are free, whether full\n" +
+			"packets arrive, proxies, and what the cluster's hosts have found themselves. Ends with 1 if anything is red.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := console.DoctorRoute
+			query := url.Values{}
 			if cluster != "" {
-				path += "?cluster_id=" + url.QueryEscape(cluster)
+				query.Set("cluster_id", cluster)
 			}
+			if dhcp {
+				query.Set("dhcp", "true")
+			}
+			path := console.DoctorRoute + "?" + query.Encode()
 			var report doctor.Report
 			if err := appliance.call(cmd.Context(), http.MethodGet, path, nil, &report); err != nil {
 				return err
@@ -51,6 +55,7 @@ func newDoctor() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster that is to be installed")
+	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "ask the DHCP servers of the appliance's networks what they offer")
 	cmd.Flags().BoolVar(&all, "all", false, "write what is green, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd

@@ -1,9 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/beevik/ntp"
@@ -44,6 +47,9 @@ func (e *examination) timeServer(source string) Finding {
 		return finding
 	}
 	finding.Answered = fmt.Sprintf("stratum %d, %s", answer.Stratum, difference(answer.ClockOffset))
+	if answer.Leap != ntp.LeapNotInSync && answer.Stratum > 0 && answer.Stratum < 16 {
+		e.noteLag(source, -answer.ClockOffset)
+	}
 	switch {
 	case answer.IsKissOfDeath():
 		finding.Verdict, finding.Answered = Red, "it refuses to answer ("+answer.KissCode+")"
@@ -60,6 +66,37 @@ func (e *examination) timeServer(source string) Finding {
 		finding.Verdict, finding.Do = skewVerdict(answer.ClockOffset)
 	}
 	return finding
+}
+
+// noteLag remembers by how much a clock is behind this machine's.
+func (e *examination) noteLag(what string, behind time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lags == nil {
+		e.lags = make(map[string]time.Duration)
+	}
+	e.lags[what] = behind
+}
+
+// certificatesNoted is from which lag people are told that new certificates are not valid yet somewhere: the time that passes
+// anyway until a host sees them.
+const certificatesNoted = 5 * time.Second
+
+// newCertificates looks whether certificates that are made here are valid at once by the site's clocks: openshift-install has
+// them begin when it runs, and does not date them back.
+func (e *examination) newCertificates() []Finding {
+	if len(e.lags) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(e.lags))
+	slowest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(e.lags[a], e.lags[b]) })
+	finding := Finding{Area: Clocks, Subject: "new certificates", Verdict: Green, Asked: "whether a certificate that is made here now is valid by all clocks that answered", Answered: "yes"}
+	if lag := e.lags[slowest]; lag > certificatesNoted {
+		finding.Verdict = Amber
+		finding.Answered = fmt.Sprintf("by the clock of %s it is not valid for another %s: certificates begin when they are made", slowest, lag.Round(time.Second))
+		finding.Do = "Set the clocks of the site by one time server before hosts are started."
+	}
+	return []Finding{finding}
 }
 
 // skewVerdict judges by how much another clock is ahead of this machine's.

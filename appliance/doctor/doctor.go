@@ -1,5 +1,5 @@
-// Package doctor looks at what a site gives an installation, before a server boots: names, clocks, registries, addresses,
-// the way there and proxies. What it finds is a list of findings, each with what was asked, what answered and what to do.
+// Package doctor looks at what a site gives an installation, before a server boots: names, clocks, registries and the images
+// in them, addresses, the way to machines, DHCP and proxies. What it finds is a list of findings, each with what was asked, what answered and what to do.
 //
 // It looks from the machine that it runs on. What can't be told from there is said to be unknown, not good.
 package doctor
@@ -7,11 +7,16 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
+	"maps"
+	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/mirror"
 )
 
 // Verdict is how good a finding is.
@@ -45,7 +50,10 @@ const (
 	Names      = "names"
 	Clocks     = "clocks"
 	Registries = "registries"
+	Images     = "images"
 	Addresses  = "addresses"
+	Paths      = "paths"
+	Offers     = "offers"
 	Proxies    = "proxies"
 	Hosts      = "hosts"
 )
@@ -92,6 +100,15 @@ type Site struct {
 	Proxy Proxy
 	// Direct are URLs that hosts must reach without the proxy beside the registries': the appliance's own.
 	Direct []string
+	// Contents are the releases that the registries must hold, and Holes what is doubtful about the rules that lead there.
+	Contents []Contents
+	Holes    []mirror.Hole
+	// Machines are those that full packets must reach, beside the registries.
+	Machines []Machine
+	// AskDHCP has DHCP servers be asked, which sends packets to all machines of this machine's networks.
+	AskDHCP bool
+	// Lags are by how much clocks of hosts are behind this machine's, by the hosts' names; negative: ahead.
+	Lags map[string]time.Duration
 	// Measured is what hosts found themselves.
 	Measured []Finding
 }
@@ -111,6 +128,12 @@ type Doctor struct {
 	// Neighbour says which hardware address answers for an IP address of a network that this machine is in, "" when none
 	// does. ErrCannotTell is for those of other networks. nil asks the system.
 	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
+	// Path opens the way to an address; nil is by datagrams from this machine.
+	Path func(address netip.Addr) (Path, error)
+	// Interfaces are this machine's network cards, and Wire what is sent and received on one of them by DHCP; nil are those
+	// of the system.
+	Interfaces func() ([]net.Interface, error)
+	Wire       func(iface net.Interface) (net.PacketConn, error)
 }
 
 const (
@@ -123,6 +146,9 @@ const (
 type examination struct {
 	Doctor
 	site *Site
+
+	mu   sync.Mutex
+	lags map[string]time.Duration // by which clocks are behind this machine's, by what has them
 }
 
 // check looks at one thing.
@@ -140,11 +166,22 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 	if d.Neighbour == nil {
 		d.Neighbour = neighbour
 	}
-	e := &examination{d, site}
+	if d.Path == nil {
+		d.Path = openPath
+	}
+	if d.Interfaces == nil {
+		d.Interfaces = net.Interfaces
+	}
+	if d.Wire == nil {
+		d.Wire = openWire
+	}
+	e := &examination{Doctor: d, site: site, lags: maps.Clone(site.Lags)}
 	checks := e.nameChecks()
 	checks = append(checks, e.clockChecks()...)
 	checks = append(checks, e.registryChecks()...)
 	checks = append(checks, e.addressChecks()...)
+	checks = append(checks, e.pathChecks()...)
+	checks = append(checks, e.offerChecks()...)
 	checks = append(checks, e.proxyCheck)
 	found := make([][]Finding, len(checks))
 	var group sync.WaitGroup
@@ -158,9 +195,13 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 	}
 	group.Wait()
 	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Verdict: Green, Findings: []Finding{}}
-	for _, findings := range append(found, site.Measured) {
+	found = append(found, e.newCertificates())
+	found = append(found, e.contents(ctx, slices.Concat(found...)), site.Measured)
+	for _, findings := range found {
 		report.Findings = append(report.Findings, findings...)
 	}
+	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, Offers, Proxies, Hosts}
+	slices.SortStableFunc(report.Findings, func(a, b Finding) int { return slices.Index(order, a.Area) - slices.Index(order, b.Area) })
 	for _, finding := range report.Findings {
 		if finding.Verdict.worse(report.Verdict) {
 			report.Verdict = finding.Verdict

@@ -16,6 +16,12 @@ import (
 	"time"
 )
 
+// freshCertificate is how long a registry's certificate should have been valid: a host whose clock is behind by more than
+// that does not take it.
+const freshCertificate = 10 * time.Minute
+
+const newlyValid = "is valid only since"
+
 // expiresSoon is how long a registry's certificate should be valid yet.
 const expiresSoon = 30 * 24 * time.Hour
 
@@ -71,6 +77,10 @@ func (e *examination) apiAnswer(door Finding, answer *http.Response, expiry stri
 		if strings.Contains(expiry, "expires soon") {
 			door.Verdict = Amber
 			door.Do = "Renew the registry's certificate before it expires."
+		}
+		if strings.Contains(expiry, newlyValid) {
+			door.Verdict = Amber
+			door.Do = "Wait, or see that no host's clock is behind: until its own clock is past that time, a host refuses the certificate."
 		}
 	case isHTML:
 		door.Verdict, door.Answered = Red, answer.Status+" with a web page"
@@ -146,6 +156,9 @@ func (e *examination) verify(registry Registry, name string, chain []*x509.Certi
 		last := chain[len(chain)-1]
 		return fmt.Sprintf("its certificate is signed by %q, which is not trusted", last.Issuer),
 			fmt.Sprintf("Add the certificate of the authority %q to mirror.ca_bundle; the registry's own certificate is not enough unless it is its own authority.", last.Issuer)
+	}
+	if age := now.Sub(leaf.NotBefore); age < freshCertificate {
+		return fmt.Sprintf("its certificate %s %s", newlyValid, day(leaf.NotBefore)+leaf.NotBefore.UTC().Format(" 15:04 UTC")), ""
 	}
 	if until := leaf.NotAfter.Sub(now); until < expiresSoon {
 		return "its certificate expires soon, on " + day(leaf.NotAfter), ""
@@ -229,6 +242,7 @@ func (e *examination) serverClock(registry Registry, answer *http.Response) (Fin
 		return Finding{}, false
 	}
 	ahead := date.Sub(e.Clock.Now().Truncate(time.Second))
+	e.noteLag(registry.Host, -ahead)
 	finding := Finding{Area: Clocks, Subject: "clock of " + registry.Host, Verdict: Green, Asked: "the Date of its answer", Answered: difference(ahead)}
 	if ahead.Abs() < 5*time.Second { // on its way the answer took some time, too
 		return finding, true

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A gap that is planted, and all that the prover may say of it.
+// A gap that is planted, and all that the prover and the doctor may say of it.
 type gap struct {
 	name     string
 	plant    func(*testing.T, *Site)
@@ -36,6 +36,7 @@ type gap struct {
 	password string                                // "": the right one
 	verdicts map[string]prover.Verdict             // of images that are not held
 	says     []string                              // of the sentences: there are as many as these
+	red      string                                // the beginning of the one thing that is red for the doctor; "": none
 	mend     func(*testing.T, *Site)
 }
 
@@ -53,38 +54,45 @@ func gaps() []gap {
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd")) },
 			verdicts: map[string]prover.Verdict{"etcd": prover.MissingManifest},
 			says:     []string{"/openshift/release has no etcd (" + ComponentSource + "@sha256:"},
+			red:      "images image etcd: HOST/openshift/release has no etcd (" + ComponentSource + "@sha256:",
 			mend:     func(t *testing.T, s *Site) { s.Fill(t, "etcd") }},
 		{name: "a layer is missing",
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "blobs/"+lastLayer(t, s, "must-gather")) },
 			verdicts: map[string]prover.Verdict{"must-gather": prover.MissingLayer},
 			says:     []string{"/openshift/release has the manifest of must-gather (" + ComponentSource},
+			red:      "images image must-gather: HOST/openshift/release has the manifest of must-gather (" + ComponentSource,
 			mend:     func(t *testing.T, s *Site) { s.Fill(t, "must-gather") }},
 		{name: "the release image is missing",
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) },
 			verdicts: map[string]prover.Verdict{"release image": prover.MissingManifest},
 			says:     []string{"/openshift/release-images has no release image"},
+			red:      "images image release image: HOST/openshift/release-images has no release image",
 			mend:     func(t *testing.T, s *Site) { s.Fill(t, "release") }},
 		{name: "no rule for the components",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
 				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages}))
 			},
-			verdicts: everyComponent(prover.NoRule), says: nil},
+			verdicts: everyComponent(prover.NoRule), says: nil,
+			red: "images images of " + ComponentSource + ": No rule leads from agent-installer-api-server"},
 		{name: "a rule for tags where digests are asked for",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
 				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages}),
 					s.MirrorSets("ImageTagMirrorSet", map[string]string{ComponentSource: Release}))
 			},
-			verdicts: everyComponent(prover.TagRule), says: nil},
+			verdicts: everyComponent(prover.TagRule), says: nil,
+			red: "images images of " + ComponentSource + ": agent-installer-api-server"},
 		{name: "a wrong CA",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
 				other, _, _ := authority(t, time.Now().Add(time.Hour))
 				return s.Rules(t, other)
 			},
 			verdicts: map[string]prover.Verdict{"release image": prover.BadTLS},
-			says:     []string{"has a certificate signed by an unknown authority; add the CA that signed the certificate of 127.0.0.1:"}},
+			says:     []string{"has a certificate signed by an unknown authority; add the CA that signed the certificate of 127.0.0.1:"},
+			red:      `registries HOST: its certificate is signed by "CN=Site Root", which is not trusted`},
 		{name: "a wrong password", password: "wrong",
 			verdicts: map[string]prover.Verdict{"release image": prover.Unauthorized},
-			says:     []string{"answered 401 Unauthorized"}},
+			says:     []string{"answered 401 Unauthorized"},
+			red:      "images HOST/openshift/release-images: HOST/openshift/release-images answered 401 Unauthorized"},
 	}
 }
 
@@ -113,12 +121,25 @@ func TestEachPlantedGapIsNamedAndNothingElse(t *testing.T) {
 				password = g.password
 			}
 			requireVerdicts(t, s.Prove(t, rules, password), g.verdicts, g.says)
+			requireRed(t, s, s.Examine(t, rules, password), g.red)
 			if g.mend != nil {
 				g.mend(t, s)
 				requireVerdicts(t, s.Prove(t, s.Rules(t, s.CA), Password), map[string]prover.Verdict{}, nil)
+				requireRed(t, s, s.Examine(t, s.Rules(t, s.CA), Password), "")
 			}
 		})
 	}
+}
+
+// requireRed checks that the one thing is red, and nothing else.
+func requireRed(t *testing.T, s *Site, red []string, begins string) {
+	t.Helper()
+	if begins == "" {
+		require.Empty(t, red)
+		return
+	}
+	require.Len(t, red, 1, "%q", red)
+	require.True(t, strings.HasPrefix(red[0], strings.ReplaceAll(begins, "HOST", s.Host)), "%s", red[0])
 }
 
 // requireVerdicts checks that the report names these images and sentences, and no others.
@@ -156,6 +177,7 @@ func TestAnExpiredCertificateIsNamedOnce(t *testing.T) {
 	s := &Site{Registry: r, Payload: &simulate.PushedPayload{Release: ReleaseSource + "@sha256:" + strings.Repeat("a", 64)}}
 	requireVerdicts(t, s.Prove(t, s.Rules(t, r.CA), Password), map[string]prover.Verdict{"release image": prover.BadTLS},
 		[]string{"has a certificate that is not valid: x509: certificate has expired or is not yet valid"})
+	requireRed(t, s, s.Examine(t, s.Rules(t, r.CA), Password), "registries HOST: its certificate expired on ")
 }
 
 func TestAnImageThatLiesWhereNoRuleLooksIsFound(t *testing.T) {
@@ -165,6 +187,7 @@ func TestAnImageThatLiesWhereNoRuleLooksIsFound(t *testing.T) {
 	rules := s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release, "quay.io/elsewhere": "elsewhere/etcd"}))
 	report := s.Prove(t, rules, Password)
 	requireVerdicts(t, report, map[string]prover.Verdict{"etcd": prover.MissingManifest}, []string{"but the rules look in " + s.Host + "/openshift/release; correct the rule for " + ComponentSource})
+	requireRed(t, s, s.Examine(t, rules, Password), "images image etcd: The mirror has etcd (")
 }
 
 func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
@@ -204,12 +227,15 @@ func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
 	push := func() {
 		run(0, "courier", "push", stick, "--to", s.Host, "--ca", config.Mirror.CABundle, "--pull-secret", config.Mirror.PullSecret)
 	}
+	examine := []string{"doctor", "--url", url}
 	prove := []string{"mirror", "prove", "--url", url, "--release", s.Payload.Version, "--fresh"}
 
 	run(1, append(prove, "--list", list)...)
+	run(1, examine...)
 	fill()
 	push()
 	run(0, prove...)
+	run(0, examine...)
 	run(0, append(prove, "--bytes")...)
 
 	s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) // a list that can't name what belongs to it

@@ -50,7 +50,7 @@ type Registry struct {
 
 // Options alter a registry.
 type Options struct {
-	NotAfter time.Time // of the certificate; zero: in an hour
+	NotAfter time.Time // of the certificate; zero: in a year
 }
 
 // Start runs a registry until the test ends.
@@ -65,7 +65,7 @@ func Start(t testing.TB, options Options) *Registry {
 func (r *Registry) Serve(t testing.TB, options Options) {
 	t.Helper()
 	if options.NotAfter.IsZero() {
-		options.NotAfter = time.Now().Add(time.Hour)
+		options.NotAfter = time.Now().AddDate(1, 0, 0)
 	}
 	ca, certificate, key := authority(t, options.NotAfter)
 	r.CA = ca
@@ -152,7 +152,7 @@ func authority(t testing.TB, until time.Time) (ca, certificate, key []byte) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Root"}, NotBefore: time.Now().Add(-48 * time.Hour),
-		NotAfter: time.Now().Add(2 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		NotAfter: time.Now().AddDate(2, 0, 0), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, private.Public(), private)
 	require.NoError(t, err)
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"}, NotBefore: root.NotBefore, NotAfter: until,

@@ -3,6 +3,8 @@
 package registrytest
 
 import (
+	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/doctor"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/prover"
 	"landfall/appliance/release"
@@ -132,6 +135,14 @@ func (s *Site) Rules(t testing.TB, ca []byte, sets ...[]byte) *mirror.Rules {
 // Prove proves the release by rules and a password, as the appliance does.
 func (s *Site) Prove(t testing.TB, rules *mirror.Rules, password string) *prover.Report {
 	t.Helper()
+	report, err := s.Prover(t, rules, password)(t.Context())
+	require.NoError(t, err)
+	return &report.Report
+}
+
+// Prover is what proves the release by rules and a password.
+func (s *Site) Prover(t testing.TB, rules *mirror.Rules, password string) func(context.Context) (*prover.ReleaseReport, error) {
+	t.Helper()
 	secret, err := mirror.ParsePullSecret(s.PullSecret(password))
 	require.NoError(t, err)
 	client := mirror.NewClient(rules, mirror.ClientOptions{})
@@ -139,11 +150,31 @@ func (s *Site) Prove(t testing.TB, rules *mirror.Rules, password string) *prover
 	library, err := release.New(release.Options{Mirror: client, CacheDir: t.TempDir(), Logger: discard()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, library.Close()) })
-	report, err := prover.Release(t.Context(), prover.New(prover.Options{Client: client}), library, prover.ReleaseRequest{
-		PullSpec: s.Payload.Release, Architecture: "x86_64", Secret: secret,
-	}, nil)
-	require.NoError(t, err)
-	return &report.Report
+	return func(ctx context.Context) (*prover.ReleaseReport, error) {
+		return prover.Release(ctx, prover.New(prover.Options{Client: client}), library, prover.ReleaseRequest{
+			PullSpec: s.Payload.Release, Architecture: "x86_64", Secret: secret,
+		}, nil)
+	}
+}
+
+// Examine has a doctor look at the mirror by rules and a password, and returns what of registries and images is not well, as
+// "area subject: answered". What can't be told, because of something else that is said, is not among it.
+func (s *Site) Examine(t testing.TB, rules *mirror.Rules, password string) []string {
+	t.Helper()
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(rules.CABundle())
+	report := doctor.Doctor{}.Examine(t.Context(), &doctor.Site{
+		Registries: []doctor.Registry{{Host: s.Host}}, Authorities: trusted, Holes: rules.Holes(),
+		Contents: []doctor.Contents{{Release: s.Payload.Version, Prove: s.Prover(t, rules, password)}},
+	})
+	red := []string{}
+	for _, finding := range report.Findings {
+		if finding.Verdict == doctor.Red || finding.Verdict == doctor.Amber && finding.Area != doctor.Clocks {
+			require.NotEmpty(t, finding.Do, "%v", finding)
+			red = append(red, finding.Area+" "+finding.Subject+": "+finding.Answered)
+		}
+	}
+	return red
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

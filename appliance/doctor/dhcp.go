@@ -1,0 +1,148 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+)
+
+// ErrNoWire is the error of a Doctor's Wire on a system that it has none for.
+var ErrNoWire = errors.New("DHCP servers are only asked from Linux")
+
+// offerChecks ask the DHCP servers of this machine's networks what they would give a host: a DISCOVER, which takes no address
+// from anybody.
+func (e *examination) offerChecks() []check {
+	if !e.site.AskDHCP {
+		return nil
+	}
+	interfaces, err := e.Interfaces()
+	if err != nil {
+		return []check{func(context.Context) []Finding {
+			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown, Asked: "which networks this machine is in", Answered: "it can't be told from here: " + err.Error()}}
+		}}
+	}
+	var checks []check
+	for _, iface := range interfaces {
+		if iface.Flags&net.FlagUp == 0 || iface.Flags&net.FlagLoopback != 0 || iface.Flags&net.FlagBroadcast == 0 || len(iface.HardwareAddr) != 6 {
+			continue
+		}
+		checks = append(checks, func(ctx context.Context) []Finding { return e.offers(ctx, iface) })
+	}
+	if checks == nil {
+		return []check{func(context.Context) []Finding {
+			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown, Asked: "which DHCP servers there are", Answered: "it can't be told from here: this machine has no network card that is up"}}
+		}}
+	}
+	return checks
+}
+
+func (e *examination) offers(ctx context.Context, iface net.Interface) []Finding {
+	finding := Finding{Area: Offers, Subject: "DHCP on " + iface.Name, Verdict: Unknown, Asked: "a DISCOVER to all, by which no address is taken"}
+	offers, err := e.discover(ctx, iface)
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EPERM):
+		finding.Answered = "it can't be told from here: this process may not send it"
+		finding.Do = "Give the program the right (setcap cap_net_raw,cap_net_bind_service+ep), or look from another machine of that network."
+	case err != nil:
+		finding.Answered = "it can't be told from here: " + reason(err)
+	case len(offers) == 0:
+		finding.Verdict, finding.Answered = Amber, "nobody offers an address"
+		finding.Do = "Nothing, if the hosts have static networks; else see that a DHCP server or relay serves this network."
+	default:
+		return e.judgeOffers(finding, offers)
+	}
+	return []Finding{finding}
+}
+
+// judgeOffers says what servers offer, and that there is one too many.
+func (e *examination) judgeOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
+	var servers []string
+	for _, offer := range offers {
+		if server := serverOf(offer); !slices.Contains(servers, server) {
+			servers = append(servers, server)
+		}
+	}
+	finding.Verdict, finding.Answered = Green, describeOffer(offers[0])
+	if len(servers) > 1 {
+		finding.Verdict = Red
+		finding.Answered = fmt.Sprintf("%d servers offer addresses: %s", len(servers), strings.Join(servers, ", "))
+		finding.Do = "Find out which of them should, and switch the others off: hosts take the first answer."
+		return []Finding{finding}
+	}
+	address, _ := netip.AddrFromSlice(offers[0].YourIPAddr)
+	networks := e.site.MachineNetworks
+	if len(networks) > 0 && !slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(address.Unmap()) }) {
+		finding.Verdict = Amber
+		finding.Do = fmt.Sprintf("See that the hosts are in another network than this one: the offer is none of the machine networks %s.", prefixes(networks))
+	} else if len(offers[0].Router()) == 0 {
+		finding.Verdict, finding.Do = Amber, "Have the server name a router: hosts need a default route."
+	}
+	return []Finding{finding}
+}
+
+func serverOf(offer *dhcpv4.DHCPv4) string {
+	if id := offer.ServerIdentifier(); id != nil {
+		return id.String()
+	}
+	return offer.ServerIPAddr.String()
+}
+
+// describeOffer says what an offer holds.
+func describeOffer(offer *dhcpv4.DHCPv4) string {
+	parts := []string{fmt.Sprintf("%s offers %s", serverOf(offer), offer.YourIPAddr)}
+	add := func(what string, addresses []net.IP) {
+		if len(addresses) > 0 {
+			parts = append(parts, what+" "+strings.Join(addressTexts(addresses), ", "))
+		}
+	}
+	add("router", offer.Router())
+	add("DNS", offer.DNS())
+	add("NTP", offer.NTPServers())
+	if mtu, err := dhcpv4.GetUint16(dhcpv4.OptionInterfaceMTU, offer.Options); err == nil {
+		parts = append(parts, fmt.Sprintf("MTU %d", mtu))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// discover asks, and gathers the offers that come within the patience.
+func (e *examination) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
+	wire, err := e.Wire(iface)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, wire.Close()) }()
+	question, err := dhcpv4.NewDiscovery(iface.HardwareAddr, dhcpv4.WithBroadcast(true), dhcpv4.WithRequestedOptions(
+		dhcpv4.OptionRouter, dhcpv4.OptionDomainNameServer, dhcpv4.OptionNTPServers, dhcpv4.OptionInterfaceMTU))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := wire.WriteTo(question.ToBytes(), &net.UDPAddr{IP: net.IPv4bcast, Port: dhcpv4.ServerPort}); err != nil {
+		return nil, err
+	}
+	if err := wire.SetReadDeadline(time.Now().Add(e.Patience)); err != nil {
+		return nil, err
+	}
+	for packet := make([]byte, 1500); ctx.Err() == nil; {
+		n, _, err := wire.ReadFrom(packet)
+		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			return offers, nil
+		}
+		if err != nil {
+			return offers, err
+		}
+		answer, err := dhcpv4.FromBytes(packet[:n])
+		if err == nil && answer.TransactionID == question.TransactionID && answer.MessageType() == dhcpv4.MessageTypeOffer {
+			offers = append(offers, answer)
+		}
+	}
+	return offers, ctx.Err()
+}

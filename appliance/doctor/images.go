@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"landfall/appliance/mirror/prover"
+)
+
+// Contents is a release whose images the site must hold, and what asks for them.
+type Contents struct {
+	// Release is what people call it: a version or a pull spec.
+	Release string
+	// Prove asks for every image with every layer. Its error says in a sentence why it can't be asked for.
+	Prove func(context.Context) (*prover.ReleaseReport, error)
+	// Anonymous says that there is no pull secret to ask with, so that a refusal says nothing.
+	Anonymous bool
+}
+
+const (
+	// contentsPatience is how long all releases together may take. A mirror nearby takes some seconds for each.
+	contentsPatience = time.Minute
+	// gapsNamed is how many images without a common cause are named each.
+	gapsNamed = 10
+)
+
+// contents asks for the images of the site's releases. What was found wrong at a registry's front door is not said again of
+// its images.
+func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
+	defer cancel()
+	shut := make(map[string]bool)
+	for _, door := range doors {
+		if door.Area == Registries && door.Verdict == Red {
+			shut[door.Subject] = true
+		}
+	}
+	var found []Finding
+	for _, c := range e.site.Contents {
+		finding := Finding{Area: Images, Subject: "release " + c.Release, Verdict: Green, Asked: "each image by its digest, with each layer, where nodes will ask for it"}
+		report, err := c.Prove(ctx)
+		switch {
+		case ctx.Err() != nil:
+			finding.Verdict, finding.Answered = Unknown, "not all in time"
+			finding.Do = "Ask for as long as it takes: landfall mirror prove, or the page Mirror."
+		case err != nil:
+			finding.Verdict, finding.Answered = Unknown, err.Error()
+			finding.Do = "Put right what is said, and look again."
+		case report.Complete():
+			finding.Answered = report.Summary()
+		default:
+			found = append(found, gaps(report, finding, c, shut)...)
+			continue
+		}
+		found = append(found, finding)
+	}
+	return append(found, e.holes(found)...)
+}
+
+// gaps says each thing that is wrong once: what is the matter with a registry, which repository no rule leads from, which
+// images are missing.
+func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[string]bool) []Finding {
+	var found []Finding
+	add := func(verdict Verdict, subject, text string) {
+		finding := asked
+		finding.Verdict, finding.Subject = verdict, subject
+		finding.Answered, finding.Do = split(text)
+		found = append(found, finding)
+	}
+	for _, fault := range report.Faults {
+		host, _, _ := strings.Cut(fault.Where, "/")
+		switch {
+		case shut[host]:
+			add(Unknown, asked.Subject, fmt.Sprintf("%d images could not be asked for; see what is said of %s.", fault.Images, host))
+		case fault.Verdict == prover.Unauthorized && c.Anonymous:
+			add(Unknown, asked.Subject, fmt.Sprintf("%s wants a password, and the appliance itself has none; set mirror.pull_secret, or look at the site for a cluster.", host))
+		default:
+			add(Red, fault.Where, fault.Text)
+		}
+	}
+	repositories, more := make(map[string]int), 0
+	for i := range report.Results {
+		result := &report.Results[i]
+		if !result.Gap() || result.Text == "" {
+			continue
+		}
+		ref, err := name.ParseReference(result.Ref)
+		if result.Verdict == prover.NoRule && result.Elsewhere == "" || result.Verdict == prover.TagRule {
+			if err != nil {
+				continue
+			}
+			repository := ref.Context().Name()
+			if repositories[repository]++; repositories[repository] == 1 {
+				add(Red, "images of "+repository, result.Text)
+			}
+			continue
+		}
+		if len(found) < gapsNamed {
+			add(Red, "image "+imageName(result), result.Text)
+		} else {
+			more++
+		}
+	}
+	for i := range found {
+		if n := repositories[strings.TrimPrefix(found[i].Subject, "images of ")]; n > 1 {
+			found[i].Answered = fmt.Sprintf("%s (and %d more of that repository)", found[i].Answered, n-1)
+		}
+	}
+	if more > 0 {
+		add(Red, asked.Subject, fmt.Sprintf("%d more images can't be had; landfall mirror prove, or the page Mirror, lists them for the courier.", more))
+	}
+	return found
+}
+
+func imageName(result *prover.Result) string {
+	if len(result.Names) > 0 {
+		return strings.Join(result.Names, ", ")
+	}
+	return result.Ref
+}
+
+// split parts a sentence of the prover's into what answered and what to do.
+func split(text string) (answered, do string) {
+	answered, do, _ = strings.Cut(text, "; ")
+	if do == "" {
+		return answered, ""
+	}
+	return answered, strings.ToUpper(do[:1]) + do[1:]
+}
+
+// holes are the grave ones of the mirror rules, unless what they make of images is said already.
+func (e *examination) holes(said []Finding) []Finding {
+	var found []Finding
+	for _, hole := range e.site.Holes {
+		known := slices.ContainsFunc(said, func(f Finding) bool {
+			return f.Verdict == Red && (strings.Contains(f.Subject, hole.Prefix) || strings.Contains(f.Answered, hole.Prefix))
+		})
+		if !hole.Grave || known {
+			continue
+		}
+		answered, do := split(strings.Replace(hole.Text, ". ", "; ", 1))
+		found = append(found, Finding{Area: Images, Subject: "rule for " + hole.Prefix, Verdict: Red, Asked: "whether the mirror rules have holes", Answered: answered, Do: do})
+	}
+	return found
+}

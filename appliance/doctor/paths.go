@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Machine is one whose way there is looked at.
+type Machine struct {
+	Name    string
+	Address netip.Addr
+}
+
+// Path is the way to a machine, on which packets must not be cut. Sizes are in bytes with all headers.
+type Path interface {
+	// MTU is how large packets may be, as far as this machine knows by now.
+	MTU() (int, error)
+	// Arrives sends a packet of a size and tells whether the machine answered it within the patience. The error is
+	// errTooLarge when the packet is known to be larger than the way takes.
+	Arrives(ctx context.Context, size int, patience time.Duration) (bool, error)
+	Close() error
+}
+
+// errTooLarge is the error of a packet that must not be cut and is too large for the way.
+var errTooLarge = errors.New("the packet is too large for the way there")
+
+const (
+	smallPacket    = 128
+	usualPacket    = 1500
+	largestPacket  = 9216 // of jumbo frames; a loopback device takes more, which says nothing
+	overlayHeaders = 100  // what OVN-Kubernetes adds to the packets between nodes (Geneve over IPv4 or IPv6)
+)
+
+func (e *examination) pathChecks() []check {
+	var checks []check
+	for _, host := range e.site.registryHosts() {
+		name, _, err := net.SplitHostPort(withPort(host, "443"))
+		if err != nil {
+			continue // said of the registry itself
+		}
+		checks = append(checks, func(ctx context.Context) []Finding {
+			ctx, cancel := context.WithTimeout(ctx, e.Patience)
+			defer cancel()
+			addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+			if err != nil || len(addresses) == 0 || addresses[0].IsLoopback() {
+				return nil
+			}
+			return []Finding{e.path(ctx, Machine{Name: host, Address: addresses[0].Unmap()})}
+		})
+	}
+	for _, machine := range e.site.Machines {
+		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.path(ctx, machine)} })
+	}
+	return checks
+}
+
+// path looks whether full packets arrive at a machine without being cut. What loses large packets without a word is the
+// usual reason of pulls that begin and then stand still.
+func (e *examination) path(ctx context.Context, machine Machine) Finding {
+	finding := Finding{Area: Paths, Subject: "way to " + machine.Name, Verdict: Unknown, Asked: "whether full packets arrive that must not be cut"}
+	cannotTell := func(why string) Finding {
+		finding.Answered = "it can't be told from here: " + why
+		finding.Do = "Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 " + machine.Address.String()
+		return finding
+	}
+	path, err := e.Path(machine.Address)
+	if err != nil {
+		return cannotTell(err.Error())
+	}
+	mtu, small, whole, err := e.measure(ctx, path)
+	if err = errors.Join(err, path.Close()); err != nil {
+		return cannotTell(reason(err))
+	}
+	switch {
+	case !small:
+		return cannotTell(machine.Address.String() + " does not answer datagrams")
+	case whole == 0:
+		finding.Verdict = Red
+		finding.Answered = fmt.Sprintf("packets of %d bytes arrive, those of %d bytes do not, and nobody says why", smallPacket, mtu)
+		finding.Do = "Find the switch, tunnel or firewall on the way that drops large packets or the ICMP messages about them, or lower the MTU of the networks on both sides."
+	case whole < mtu:
+		finding.Verdict = Amber
+		finding.Answered = fmt.Sprintf("the way takes packets of %d bytes, this machine's network sends %d", whole, mtu)
+		finding.Do = fmt.Sprintf("Give the networks on the way the same MTU. If the nodes' network has %d bytes, the cluster network must have %d bytes less (networking.clusterNetworkMTU).", whole, overlayHeaders)
+	case mtu < usualPacket:
+		finding.Verdict = Amber
+		finding.Answered = fmt.Sprintf("packets of %d bytes arrive; the network here takes no larger ones", mtu)
+		finding.Do = fmt.Sprintf("See that the nodes' network is no smaller; the cluster network has %d bytes less than that.", overlayHeaders)
+	default:
+		finding.Verdict, finding.Answered = Green, fmt.Sprintf("packets of %d bytes arrive", mtu)
+	}
+	return finding
+}
+
+// measure returns this machine's own MTU on the way, whether small packets arrive, and the largest whose arrival was seen,
+// 0 when large ones are lost.
+func (e *examination) measure(ctx context.Context, path Path) (mtu int, small bool, whole int, err error) {
+	if mtu, err = path.MTU(); err != nil {
+		return 0, false, 0, err
+	}
+	mtu = min(mtu, largestPacket)
+	if small, err = path.Arrives(ctx, smallPacket, e.Patience); err != nil || !small {
+		return mtu, false, 0, err
+	}
+	arrived, err := path.Arrives(ctx, mtu, e.Patience)
+	if err == nil && arrived {
+		return mtu, true, mtu, nil
+	}
+	if err == nil || !errors.Is(err, errTooLarge) {
+		return mtu, true, 0, err
+	}
+	known, err := path.MTU() // what the router that refused it takes
+	if err != nil || known >= mtu {
+		return mtu, true, 0, err
+	}
+	if arrived, err = path.Arrives(ctx, known, e.Patience); err != nil || !arrived {
+		return mtu, true, 0, err
+	}
+	return mtu, true, known, nil
+}
