@@ -40,6 +40,9 @@ func (r *Rules) List() []Rule {
 		if t.location != t.prefix {
 			rule.Location = t.location
 		}
+		if t.over != "" {
+			rule.Origin += ", over " + t.over
+		}
 		for _, m := range t.mirrors {
 			rule.Mirrors = append(rule.Mirrors, RuleMirror{Location: m.location, Insecure: m.insecure, For: string(m.use)})
 		}

@@ -43,7 +43,7 @@ func Layered(levels ...*Rules) (*Rules, error) {
 				tables = append(tables, t)
 				continue
 			}
-			t.replaced = append(slices.Clone(tables[i].replaced), tables[i].origin)
+			t.over = tables[i].origin
 			tables[i] = t
 		}
 		settings.override(level.settings)

@@ -33,6 +33,8 @@ type table struct {
 	origin string
 	// replaced names the documents whose table of the same prefix this one goes over.
 	replaced []string
+	// over names the documents with the rule of a level below that this one goes over.
+	over string
 }
 
 type mirror struct {

@@ -1,7 +1,12 @@
-// The mirror as a person has it: rules dropped onto the page, an image explained, a release asked for.
+// The mirror as a person has it: rules dropped onto the page, an image explained, a release asked for, what is missing listed,
+// and the doctor, who says the same.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
 
@@ -14,6 +19,48 @@ spec:
   - source: quay.io/team
     mirrors: [mirror.example.com:5000/team]
 `;
+
+/** A mirror before another one, which is slow and lacks the first image that it is asked for. */
+const startLossyMirror = async (behind) => {
+  let missing;
+  const server = createServer((request, response) => {
+    const forward = async () => {
+      await wait(300);
+      if (/openshift\/release\/manifests\/sha256/.test(request.url)) {
+        missing ??= request.url;
+      }
+      if (request.url === missing) {
+        response.writeHead(404, { 'Content-Type': 'application/json' }).end('{"errors":[{"code":"MANIFEST_UNKNOWN"}]}');
+        return;
+      }
+      const answer = await fetch(`http://${behind}${request.url}`, { method: request.method, headers: { accept: request.headers.accept ?? '*/*' } });
+      response.writeHead(answer.status, Object.fromEntries(answer.headers));
+      response.end(request.method === 'HEAD' ? undefined : Buffer.from(await answer.arrayBuffer()));
+    };
+    forward().catch((error) => response.destroy(error));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    address: `127.0.0.1:${String(server.address().port)}`,
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+};
+
+/** Drops a document onto the page. */
+const drop = async (page, name, text) => {
+  const data = await page.evaluateHandle(
+    ([file, content]) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([content], file));
+      return transfer;
+    },
+    [name, text],
+  );
+  await page.getByTestId('mirror').dispatchEvent('drop', { dataTransfer: data });
+};
 
 describe('a person with a mirror', { timeout: 4 * minute }, () => {
   let site;
@@ -39,12 +86,7 @@ describe('a person with a mirror', { timeout: 4 * minute }, () => {
   });
 
   it('drops rules onto the page and takes them back', async () => {
-    const data = await page.evaluateHandle((text) => {
-      const transfer = new DataTransfer();
-      transfer.items.add(new File([text], 'idms-team.yaml'));
-      return transfer;
-    }, rules);
-    await page.getByTestId('mirror').dispatchEvent('drop', { dataTransfer: data });
+    await drop(page, 'idms-team.yaml', rules);
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor();
     await page.getByRole('textbox', { name: 'Image to explain' }).fill('quay.io/team/app:1');
     await page.getByRole('button', { name: 'Explain', exact: true }).click();
@@ -55,14 +97,53 @@ describe('a person with a mirror', { timeout: 4 * minute }, () => {
   });
 
   it('is told what is wrong with what was dropped', async () => {
-    const data = await page.evaluateHandle(() => {
-      const transfer = new DataTransfer();
-      transfer.items.add(new File(['kind: Pod'], 'pod.yaml'));
-      return transfer;
-    });
-    await page.getByTestId('mirror').dispatchEvent('drop', { dataTransfer: data });
+    await drop(page, 'pod.yaml', 'kind: Pod');
     const alert = page.getByText('holds nothing of a mirror');
     await alert.waitFor();
     assert.match(await alert.innerText(), /pod\.yaml/i);
+  });
+
+  it('gives a cluster a mirror of its own, sees how far its proof is, and takes the list of what is missing', async () => {
+    const { rules: known } = await (await fetch(`${site.url}/api/landfall/v1/mirror`)).json();
+    const lossy = await startLossyMirror(known[0].mirrors[0].location.split('/')[0]);
+    try {
+      const [release] = (await (await fetch(`${site.url}/api/landfall/v1/status`)).json()).releases;
+      const { id } = await site.post('/v2/clusters', {
+        name: 'far',
+        base_dns_domain: 'site.test',
+        openshift_version: release.openshift_version,
+        cpu_architecture: 'x86_64',
+        pull_secret: '{"auths":{"example.com":{"auth":"YTpi"}}}',
+        control_plane_count: 1,
+      });
+      await page.reload();
+      await page.getByLabel('Rules for').selectOption({ label: 'Rules for cluster far' });
+      const tables = known.map(
+        ({ prefix, mirrors }) =>
+          `[[registry]]\nlocation = "${prefix}"\nblocked = true\n[[registry.mirror]]\nlocation = "${lossy.address}/${mirrors[0].location.split('/').slice(1).join('/')}"\n`,
+      );
+      await drop(page, 'far.conf', tables.join('\n'));
+      await page.getByTestId('import').filter({ hasText: 'far.conf, for cluster far' }).waitFor();
+      await page.getByTestId('rule').filter({ hasText: lossy.address }).first().waitFor();
+      await page.getByRole('button', { name: 'Ask the mirror', exact: true }).click();
+      await page.getByTestId('progress').filter({ hasText: /\d of 1\d/ }).waitFor();
+      await browser.picture('how-far-a-proof-is');
+      await page.getByTestId('proof').filter({ hasText: "can't be had" }).waitFor({ timeout: minute });
+      await browser.picture('what-is-missing-and-the-lists-of-it');
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('link', { name: 'List for the courier', exact: true }).click(),
+      ]);
+      const list = await readFile(await download.path(), 'utf8');
+      assert.match(list, /ocp-v4\.0-art-dev@sha256:/);
+      assert.match(list, new RegExp(lossy.address));
+
+      await page.goto(`${site.url}/doctor`);
+      await page.getByLabel('Cluster', { exact: true }).selectOption(id);
+      await page.getByTestId('finding').filter({ hasText: 'Mirror it there.' }).waitFor({ timeout: minute });
+      await browser.picture('the-doctor-names-the-missing-image');
+    } finally {
+      lossy.close();
+    }
   });
 });

@@ -31,7 +31,8 @@ const DoctorPage = () => {
   const clusters = useAnswer(listClusters, everyTime).answer ?? [];
   const [cluster, setCluster] = useState('');
   const [withGreen, setWithGreen] = useState(false);
-  const ask = useCallback((signal: AbortSignal) => examine(cluster, signal), [cluster]);
+  const [dhcp, setDHCP] = useState(false);
+  const ask = useCallback((signal: AbortSignal) => examine(cluster, dhcp, signal), [cluster, dhcp]);
   const { answer, error, askAgain } = useAnswer(ask, once);
   useEffect(() => {
     document.title = 'Doctor · Landfall';
@@ -66,6 +67,16 @@ const DoctorPage = () => {
               <Button variant="secondary" onClick={askAgain}>
                 Look again
               </Button>
+            </ToolbarItem>
+            <ToolbarItem>
+              <Checkbox
+                id="dhcp"
+                label="Ask DHCP servers"
+                isChecked={dhcp}
+                onChange={(_event, checked) => {
+                  setDHCP(checked);
+                }}
+              />
             </ToolbarItem>
             <ToolbarItem>
               <Checkbox

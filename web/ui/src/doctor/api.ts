@@ -21,10 +21,16 @@ export type Report = {
 
 export type Cluster = { id: string; name: string };
 
-/** Has the appliance look at the site, which takes some seconds; for a cluster, at what that one needs too. */
-export const examine = (clusterId: string, signal?: AbortSignal) =>
+/**
+ * Has the appliance look at the site, which takes some seconds; for a cluster, at what that one needs too. DHCP servers are
+ * asked only if that is wanted: it sends packets to all machines of the appliance's networks.
+ */
+export const examine = (clusterId: string, dhcp: boolean, signal?: AbortSignal) =>
   getJSON<Report>(
-    '/api/landfall/v1/doctor' + (clusterId && `?cluster_id=${encodeURIComponent(clusterId)}`),
+    `/api/landfall/v1/doctor?${new URLSearchParams({
+      ...(clusterId && { cluster_id: clusterId }),
+      ...(dhcp && { dhcp: 'true' }),
+    }).toString()}`,
     signal,
   );
 

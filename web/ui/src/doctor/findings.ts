@@ -4,7 +4,10 @@ const areas: Record<string, string> = {
   names: 'Names',
   clocks: 'Clocks',
   registries: 'Registries',
+  images: 'Images',
   addresses: 'Addresses',
+  paths: 'Ways',
+  offers: 'DHCP',
   proxies: 'Proxies',
   hosts: 'What hosts found',
 };

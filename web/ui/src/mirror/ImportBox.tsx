@@ -1,22 +1,23 @@
 import { Button, Card, CardBody, CardTitle, Content, List, ListItem } from '@patternfly/react-core';
 import { useRef } from 'react';
 import { sentenceOf } from '../shell/request';
-import { removeImport, type MirrorModel } from './api';
+import { removeImport, sameLevel, type Import, type MirrorModel, type Place } from './api';
 import type { Dropped } from './drop';
 
 type Props = {
   imports: MirrorModel['imports'];
+  places: Place[];
   take: (dropped: Dropped) => Promise<void>;
   changed: () => void;
   failed: (sentence: string) => void;
 };
 
 /** What was imported, and how to import more. */
-export const ImportBox = ({ imports, take, changed, failed }: Props) => {
+export const ImportBox = ({ imports, places, take, changed, failed }: Props) => {
   const input = useRef<HTMLInputElement>(null);
-  const remove = async (name: string) => {
+  const remove = async (gone: Import) => {
     try {
-      await removeImport(name);
+      await removeImport(gone, gone.name);
     } catch (thrown) {
       failed(sentenceOf(thrown));
     }
@@ -28,14 +29,16 @@ export const ImportBox = ({ imports, take, changed, failed }: Props) => {
       <CardBody>
         <Content component="p">
           Drop a folder of oc-mirror, an archive of one, a registries.conf, mirror sets or CA certificates anywhere on
-          this page. Imports go over what the configuration says.
+          this page. Imports go over what the configuration says; those for an infra-env over those for all, and those for
+          a cluster over both.
         </Content>
         <List isPlain aria-label="Imports">
-          {imports.map(({ name, imported, files, ignored }) => (
-            <ListItem key={name}>
-              {name}, {new Date(imported).toLocaleString()}: {files.length} files
-              {ignored.length > 0 && `, ${String(ignored.length)} left out`}{' '}
-              <Button variant="link" isInline onClick={() => void remove(name)}>
+          {imports.map((one) => (
+            <ListItem key={[one.cluster_id, one.infra_env_id, one.name].join('/')} data-testid="import">
+              {one.name}, for {places.find(({ level }) => sameLevel(level, one))?.label ?? 'what is gone'},{' '}
+              {new Date(one.imported).toLocaleString()}: {one.files.length} files
+              {one.ignored.length > 0 && `, ${String(one.ignored.length)} left out`}{' '}
+              <Button variant="link" isInline onClick={() => void remove(one)}>
                 Remove
               </Button>
             </ListItem>

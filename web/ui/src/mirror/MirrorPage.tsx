@@ -1,18 +1,38 @@
-import { Alert, Bullseye, Content, PageSection, Spinner, Stack, StackItem } from '@patternfly/react-core';
-import { useEffect, useState, type DragEvent } from 'react';
+import {
+  Alert,
+  Bullseye,
+  Content,
+  FormSelect,
+  FormSelectOption,
+  PageSection,
+  Spinner,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
+import { useCallback, useEffect, useState, type DragEvent } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { importMirror, readMirror } from './api';
+import { importMirror, listPlaces, readMirror, type Place } from './api';
 import { readDrop, type Dropped } from './drop';
 import { ImportBox } from './ImportBox';
 import { ProofPanel } from './ProofPanel';
 import { Rules } from './Rules';
 
 const now = () => 10_000;
+const forAll: Place[] = [{ level: {}, label: 'all clusters' }];
 
 /** The page of the site's mirror: its rules, whether it holds a release, and what is to be brought. */
 const MirrorPage = () => {
-  const { answer, error, askAgain } = useAnswer(readMirror, now);
+  const places = useAnswer(listPlaces, now).answer ?? forAll;
+  const [chosen, setChosen] = useState('');
+  const key = ({ level }: Place) => [level.cluster_id, level.infra_env_id].join('/');
+  const level = places.find((place) => key(place) === chosen)?.level;
+  const { cluster_id: cluster, infra_env_id: infraEnv } = level ?? {};
+  const read = useCallback(
+    (signal: AbortSignal) => readMirror({ ...(cluster && { cluster_id: cluster }), ...(infraEnv && { infra_env_id: infraEnv }) }, signal),
+    [cluster, infraEnv],
+  );
+  const { answer, error, askAgain } = useAnswer(read, now);
   const [failure, setFailure] = useState('');
   useEffect(() => {
     document.title = 'Mirror · Landfall';
@@ -22,7 +42,7 @@ const MirrorPage = () => {
       return;
     }
     try {
-      await importMirror(dropped.name, dropped.files);
+      await importMirror(level ?? {}, dropped.name, dropped.files);
       setFailure('');
     } catch (thrown) {
       setFailure(sentenceOf(thrown));
@@ -65,7 +85,25 @@ const MirrorPage = () => {
             </Bullseye>
           )}
           <StackItem>
-            <ProofPanel />
+            <FormSelect
+              aria-label="Rules for"
+              value={chosen}
+              style={{ width: 'auto' }}
+              onChange={(_event, value) => {
+                setChosen(value);
+              }}
+            >
+              {places.map((place) => (
+                <FormSelectOption
+                  key={key(place)}
+                  value={place === places[0] ? '' : key(place)}
+                  label={`Rules for ${place.label}`}
+                />
+              ))}
+            </FormSelect>
+          </StackItem>
+          <StackItem>
+            <ProofPanel cluster={cluster} />
           </StackItem>
           {answer && (
             <>
@@ -73,7 +111,7 @@ const MirrorPage = () => {
                 <Rules model={answer} />
               </StackItem>
               <StackItem>
-                <ImportBox imports={answer.imports} take={take} changed={askAgain} failed={setFailure} />
+                <ImportBox imports={answer.imports} places={places} take={take} changed={askAgain} failed={setFailure} />
               </StackItem>
             </>
           )}

@@ -21,8 +21,8 @@ const often = 500;
 const seldom = 5_000;
 const wait = (newest: Newest | undefined) => (newest?.proof?.state === 'running' ? often : seldom);
 
-/** Whether the mirror holds a release, with what is to be brought if it does not. */
-export const ProofPanel = () => {
+/** Whether the mirror holds a release, or what a cluster needs, with what is to be brought if it does not. */
+export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
   const releases = useAnswer(listReleases, once).answer ?? [];
   const { answer: newest, askAgain } = useAnswer(newestProof, wait);
   const [chosen, setChosen] = useState('');
@@ -31,7 +31,7 @@ export const ProofPanel = () => {
   const release = chosen || (releases[0] ?? '');
   const prove = async () => {
     try {
-      await startProof(release);
+      await startProof(cluster ? { cluster_id: cluster } : { release });
       setFailure('');
     } catch (thrown) {
       setFailure(sentenceOf(thrown));
@@ -43,19 +43,21 @@ export const ProofPanel = () => {
       <CardTitle>Is everything there?</CardTitle>
       <CardBody>
         <Flex>
-          <FormSelect
-            aria-label="Release"
-            value={release}
-            style={{ width: 'auto' }}
-            onChange={(_event, value) => {
-              setChosen(value);
-            }}
-          >
-            {releases.map((version) => (
-              <FormSelectOption key={version} value={version} label={`OpenShift ${version}`} />
-            ))}
-          </FormSelect>
-          <Button isDisabled={release === '' || proof?.state === 'running'} onClick={() => void prove()}>
+          {!cluster && (
+            <FormSelect
+              aria-label="Release"
+              value={release}
+              style={{ width: 'auto' }}
+              onChange={(_event, value) => {
+                setChosen(value);
+              }}
+            >
+              {releases.map((version) => (
+                <FormSelectOption key={version} value={version} label={`OpenShift ${version}`} />
+              ))}
+            </FormSelect>
+          )}
+          <Button isDisabled={(!cluster && release === '') || proof?.state === 'running'} onClick={() => void prove()}>
             Ask the mirror
           </Button>
         </Flex>
@@ -70,6 +72,7 @@ const Outcome = ({ proof }: { proof: Proof }) => {
   if (proof.state === 'running') {
     return (
       <Progress
+        data-testid="progress"
         title={`Asking for the images of ${proof.release}`}
         value={proof.images}
         max={Math.max(proof.total, 1)}

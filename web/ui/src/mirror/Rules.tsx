@@ -46,18 +46,18 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
         {model.catalogs.length} operator catalogs and the signatures of {model.signatures.length} releases came with
         them.
       </Content>
-      <Explainer />
+      <Explainer model={model} />
     </CardBody>
   </Card>
 );
 
-const Explainer = () => {
+const Explainer = ({ model }: { model: MirrorModel }) => {
   const [image, setImage] = useState('');
   const [explained, setExplained] = useState<Explanation>();
   const [failure, setFailure] = useState('');
   const ask = async () => {
     try {
-      setExplained(await explain(image));
+      setExplained(await explain(model, image));
       setFailure('');
     } catch (thrown) {
       setExplained(undefined);

@@ -12,13 +12,23 @@ export type Rule = {
 
 export type Hole = { kind: string; prefix: string; text: string; grave: boolean };
 
-export type MirrorModel = {
+/** What rules are for: all clusters, or one infra-env or cluster, whose own go over the others. */
+export type Level = { cluster_id?: string; infra_env_id?: string };
+
+export type MirrorModel = Level & {
   rules: Rule[];
   holes: Hole[];
   catalogs: { name: string; image: string }[];
   signatures: string[];
-  imports: { name: string; imported: string; files: { name: string }[]; ignored: { name: string; reason: string }[] }[];
+  imports: Import[];
   problem?: string;
+};
+
+export type Import = Level & {
+  name: string;
+  imported: string;
+  files: { name: string }[];
+  ignored: { name: string; reason: string }[];
 };
 
 export type Explanation = {
@@ -49,13 +59,44 @@ export type Proof = {
 
 const root = '/api/landfall/v1/mirror';
 
-export const readMirror = (signal?: AbortSignal): Promise<MirrorModel> => getJSON(root, signal);
+/** The query of a request about a level, with other parameters. */
+const query = (level: Level, others: Record<string, string> = {}) => {
+  const { cluster_id, infra_env_id } = level;
+  const text = new URLSearchParams({
+    ...others,
+    ...(cluster_id && { cluster_id }),
+    ...(infra_env_id && { infra_env_id }),
+  }).toString();
+  return text && `?${text}`;
+};
+
+export const readMirror = (level: Level, signal?: AbortSignal): Promise<MirrorModel> =>
+  getJSON(root + query(level), signal);
+
+/** A cluster or an infra-env that may have rules of its own. */
+export type Place = { level: Level; label: string };
+
+export const listPlaces = async (signal?: AbortSignal): Promise<Place[]> => {
+  type Named = { id: string; name: string };
+  const [clusters, infraEnvs] = await Promise.all([
+    getJSON<Named[]>('/api/assisted-install/v2/clusters', signal),
+    getJSON<Named[]>('/api/assisted-install/v2/infra-envs', signal),
+  ]);
+  return [
+    { level: {}, label: 'all clusters' },
+    ...clusters.map(({ id, name }) => ({ level: { cluster_id: id }, label: `cluster ${name}` })),
+    ...infraEnvs.map(({ id, name }) => ({ level: { infra_env_id: id }, label: `infra-env ${name}` })),
+  ];
+};
+
+export const sameLevel = (a: Level, b: Level) =>
+  (a.cluster_id ?? '') === (b.cluster_id ?? '') && (a.infra_env_id ?? '') === (b.infra_env_id ?? '');
 
 /** A file of a folder, with its path within it. */
 export type DroppedFile = { path: string; file: File };
 
 /** Imports a dropped folder, or a single file as it is: an archive or a document. */
-export const importMirror = async (name: string, files: DroppedFile[]): Promise<void> => {
+export const importMirror = async (level: Level, name: string, files: DroppedFile[]): Promise<void> => {
   let body: File | FormData | undefined = files[0]?.file;
   if (files.length !== 1) {
     body = new FormData();
@@ -63,23 +104,24 @@ export const importMirror = async (name: string, files: DroppedFile[]): Promise<
       body.append(path, file);
     }
   }
-  await request('POST', `${root}?name=${encodeURIComponent(name)}`, body === undefined ? {} : { body });
+  await request('POST', root + query(level, { name }), body === undefined ? {} : { body });
 };
 
-export const removeImport = async (name: string): Promise<void> => {
-  await request('DELETE', `${root}/imports/${encodeURIComponent(name)}`);
+export const removeImport = async (level: Level, name: string): Promise<void> => {
+  await request('DELETE', `${root}/imports/${encodeURIComponent(name)}${query(level)}`);
 };
 
-export const explain = (image: string): Promise<Explanation> =>
-  getJSON(`${root}/explain?image=${encodeURIComponent(image)}`);
+export const explain = (level: Level, image: string): Promise<Explanation> =>
+  getJSON(`${root}/explain${query(level, { image })}`);
 
 export const listReleases = async (signal?: AbortSignal): Promise<string[]> => {
   const status = await getJSON<{ releases: { openshift_version: string }[] }>('/api/landfall/v1/status', signal);
   return [...new Set(status.releases.map((release) => release.openshift_version))];
 };
 
-export const startProof = async (release: string): Promise<Proof> =>
-  (await (await request('POST', `${root}/proofs`, { json: { release, fresh: true } })).json()) as Proof;
+/** Begins a proof of a release, or of all that a cluster needs. */
+export const startProof = async (wanted: { release: string } | { cluster_id: string }): Promise<Proof> =>
+  (await (await request('POST', `${root}/proofs`, { json: { ...wanted, fresh: true } })).json()) as Proof;
 
 export type Newest = { proof?: Proof };
 
