@@ -192,7 +192,7 @@ const warned = "! "
 
 // site looks at the site as the doctor does.
 func (p *play) site(ctx context.Context) (string, error) {
-	report, err := view{p.appliance, p.appliance.discovery}.Examine(ctx, p.shown.ClusterID)
+	report, err := view{p.appliance, p.appliance.discovery}.Examine(ctx, console.Examination{ClusterID: p.shown.ClusterID})
 	if err != nil {
 		return "", err
 	}
