@@ -27,8 +27,9 @@ import (
 	"landfall/web/problem"
 )
 
-// abiRows are the folders that clusters were made from, by the clusters' ids.
-var abiRows = store.NewBucket[abiRecord]("abi-folders", 1)
+// abiRows are the folders that clusters were made from, by the clusters' ids. They hold pull secrets and credentials, so each is
+// sealed as a whole.
+var abiRows = store.NewBucket[string]("abi-folders", 1)
 
 // abiRecord is a folder as it was given, and how the cluster looked when it had been made from it.
 type abiRecord struct {
@@ -236,11 +237,44 @@ func (f *abiFolders) imported(cluster, name string) (*mirror.Import, error) {
 }
 
 func (f *abiFolders) keep(ctx context.Context, cluster string, record *abiRecord) error {
-	err := f.db.Update(ctx, func(tx *store.Tx) error { return abiRows.Put(tx, cluster, record) })
-	if err == nil {
-		f.expect(record.InfraEnvID, folderHosts{cluster, record.Hosts, map[string]bool{}})
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
 	}
-	return err
+	sealed, err := f.engine.Secrets.Seal(string(text))
+	if err != nil {
+		return fmt.Errorf("seal the folder: %w", err)
+	}
+	if err := f.db.Update(ctx, func(tx *store.Tx) error { return abiRows.Put(tx, cluster, &sealed) }); err != nil {
+		return err
+	}
+	f.expect(record.InfraEnvID, folderHosts{cluster, record.Hosts, map[string]bool{}})
+	return nil
+}
+
+func (f *abiFolders) open(sealed string) (*abiRecord, error) {
+	text, err := f.engine.Secrets.Open(sealed)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder that a cluster was made of: %w", err)
+	}
+	record := new(abiRecord)
+	return record, json.Unmarshal([]byte(text), record)
+}
+
+// record is the folder that a cluster was made of; one without files if it was made otherwise.
+func (f *abiFolders) record(cluster string) (*abiRecord, error) {
+	record := new(abiRecord)
+	err := f.db.View(func(tx *store.Tx) error {
+		sealed, err := abiRows.Get(tx, cluster)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err == nil {
+			record, err = f.open(*sealed)
+		}
+		return err
+	})
+	return record, err
 }
 
 // look is what a cluster has now of the values that folders state.
@@ -348,17 +382,7 @@ func has(found *models.Inventory, wanted abi.Host) bool {
 
 // Export writes the folder of a cluster: the one that it was made from with what was changed since, or a new one.
 func (f *abiFolders) Export(_ context.Context, id string) (*console.ABIExport, error) {
-	record := new(abiRecord)
-	err := f.db.View(func(tx *store.Tx) error {
-		found, err := abiRows.Get(tx, id)
-		if err == nil {
-			record = found
-		}
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		return err
-	})
+	record, err := f.record(id)
 	if err != nil {
 		return nil, err
 	}

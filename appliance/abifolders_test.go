@@ -6,6 +6,8 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -126,7 +128,7 @@ func exportFolder(t *testing.T, address, cluster string) *console.ABIExport {
 
 func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testing.T) {
 	s := newSite(t)
-	address, _ := s.start(t)
+	address, stop := s.start(t)
 	given := s.abiFolder(t, "folder")
 	var checked, made console.ABIImport
 	sendFolder(t, address+abiPath+"?check=true", given).read(t, http.StatusOK, &checked)
@@ -173,6 +175,10 @@ func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testin
 	folder := exportFolder(t, address, made.ClusterID)
 	require.Empty(t, folder.Changed)
 	require.Equal(t, textsOf(given), textsOf(folder.Files), "an installation touches nothing")
+	stop()
+	database, err := os.ReadFile(filepath.Join(s.config.DataDir, "landfall.db"))
+	require.NoError(t, err)
+	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the folder's pull secret lies sealed")
 }
 
 func TestAFolderThatIsChangedOrRefused(t *testing.T) {

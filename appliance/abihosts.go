@@ -59,7 +59,11 @@ func (f *abiFolders) follow(ctx context.Context) error {
 func (f *abiFolders) begin(ctx context.Context) error {
 	found := map[string]folderHosts{}
 	err := f.db.View(func(tx *store.Tx) error {
-		return abiRows.Each(tx, "", func(cluster string, record *abiRecord) error {
+		return abiRows.Each(tx, "", func(cluster string, sealed *string) error {
+			record, err := f.open(*sealed)
+			if err != nil {
+				return err
+			}
 			done := map[string]bool{}
 			found[record.InfraEnvID] = folderHosts{cluster, record.Hosts, done}
 			return abiApplied.Keys(tx, cluster+"/", func(key string) error {

@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"landfall/appliance/abi"
 	"landfall/appliance/simulate"
-	"landfall/store"
 	"landfall/web/console"
 	"landfall/web/problem"
 )
@@ -121,17 +119,7 @@ func (r *rehearsals) reported(s *shape, cluster *models.Cluster) error {
 
 // described are the hosts of which the cluster's folder or its infra-env's static networks tell.
 func (r *rehearsals) described(s *shape, cluster *models.Cluster) error {
-	record := new(abiRecord)
-	err := r.appliance.db.View(func(tx *store.Tx) error {
-		found, err := abiRows.Get(tx, cluster.ID.String())
-		if err == nil {
-			record = found
-		}
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		return err
-	})
+	record, err := r.appliance.folders.record(cluster.ID.String())
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ func (e *Engine) Unshown(id string) (Unshown, error) {
 	if err != nil {
 		return Unshown{}, err
 	}
-	return Unshown{PullSecret: row.PullSecret, DerivedMachineNetwork: row.Follows}, nil
+	secret, err := e.openSecret(row.PullSecret)
+	return Unshown{PullSecret: secret, DerivedMachineNetwork: row.Follows}, err
 }
 
 // HostHardware is what a host's agent has reported of the machine; nil if it has reported nothing yet. The eligibility of disks

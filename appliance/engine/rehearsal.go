@@ -70,6 +70,9 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	if err := json.Unmarshal(text, row); err != nil {
 		return nil, nil, err
 	}
+	if row.PullSecret, err = e.openSecret(row.PullSecret); err != nil { // the copy has a key of its own
+		return nil, nil, err
+	}
 	row.Release, row.Preparation, row.Completion, row.InfraID, row.IngressCA, row.Installs = nil, nil, nil, "", false, 0
 	row.APILease, row.IngressLease = "", ""
 	api := &row.API
@@ -94,7 +97,13 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 			}
 			envID, _, _ = strings.Cut(keys[0], "/")
 		}
-		env, err = infraEnvRows.Get(tx, envID)
+		found, err := infraEnvRows.Get(tx, envID)
+		if err != nil {
+			return err
+		}
+		own := *found
+		env = &own
+		env.PullSecret, err = e.openSecret(env.PullSecret)
 		return err
 	})
 	return row, env, err
