@@ -1,6 +1,6 @@
 # make run    build everything and rehearse an installation: the page is at http://127.0.0.1:8090
 # make test   build everything and run every test, with the browser and the emulator that they need
-# make docs   write docs/lifecycle.md, operators.md and validations.md anew from the engine
+# make docs   write docs/lifecycle.md, operators.md, validations.md and steps.md anew from the engine
 # The other targets are the parts of these, and: lint, bench, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -89,6 +89,7 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -run '^TestTheLifecyclePageIsUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/operator -count 1 -run '^TestTheOperatorsPageIsUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/validation -count 1 -run '^TestWhatEachCheckSays$$' -update
+	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestTheStepsPageIsUpToDate$$' -update
 
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance

@@ -66,7 +66,7 @@ func TestEveryTestThatThePagesNameExists(t *testing.T) {
 		}
 		return err
 	}))
-	for _, page := range []string{"compatibility.md", "testing.md"} {
+	for _, page := range []string{"compatibility.md", "testing.md", "steps.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "docs", page))
 		require.NoError(t, err)
 		named := namedTest.FindAllSubmatch(text, -1)

@@ -138,11 +138,14 @@ func TestAStepThatFailedOnTheHost(t *testing.T) {
 	}
 }
 
-func TestAReplyThatDoesNotFitItsStepIsRefused(t *testing.T) {
-	for _, tt := range []struct {
-		kind         models.StepType
-		output, says string
-	}{
+// misfit is an output that does not fit its step, and what is said of it.
+type misfit struct {
+	kind         models.StepType
+	output, says string
+}
+
+func misfits() []misfit {
+	return []misfit{
 		{"dance", "", `unknown type "dance"`},
 		{models.StepTypeInventory, "", "not valid JSON"},
 		{models.StepTypeInventory, "null", "which CPU"},
@@ -169,7 +172,11 @@ func TestAReplyThatDoesNotFitItsStepIsRefused(t *testing.T) {
 		{models.StepTypeContainerImageAvailability, `{"images":[{"result":"success"}]}`, "no name"},
 		{models.StepTypeContainerImageAvailability, `{"images":[{"name":"a","result":"maybe"}]}`, "not known"},
 		{models.StepTypeUpgradeAgent, "null", "empty"},
-	} {
+	}
+}
+
+func TestAReplyThatDoesNotFitItsStepIsRefused(t *testing.T) {
+	for _, tt := range misfits() {
 		e, err := Apply(&models.StepReply{StepType: tt.kind, Output: tt.output}, heard())
 		require.ErrorContains(t, err, tt.says, "%s %s", tt.kind, tt.output)
 		require.Nil(t, e)

@@ -130,10 +130,17 @@ func verifyVIPsStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeVerifyVips, list)
 }
 
-// tangStep lets a host try the Tang servers where its disk will be unlocked by them. Where a host joins an installed
-// cluster, the servers are not known here: they are in the ignition config that the host gets from the cluster.
+// tangStep lets a host try the Tang servers where its disk will be unlocked by them. Those of a host that joins an installed
+// cluster are in the ignition config that it gets from the cluster.
 func tangStep(in Input) (*models.Step, error) {
-	if in.Host.Day2() || !validation.TangEncryption(in.Cluster, in.Host.Role()) {
+	if in.Host.Day2() {
+		joins := in.Host.JoinsEncrypted()
+		if joins == nil || joins.Tang == "" {
+			return nil, nil
+		}
+		return request(models.StepTypeTangConnectivityCheck, models.TangConnectivityRequest{TangServers: &joins.Tang})
+	}
+	if !validation.TangEncryption(in.Cluster, in.Host.Role()) {
 		return nil, nil
 	}
 	return request(models.StepTypeTangConnectivityCheck, models.TangConnectivityRequest{TangServers: &in.Cluster.DiskEncryption.TangServers})

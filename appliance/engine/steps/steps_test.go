@@ -215,6 +215,18 @@ func TestStepsThatAreNotNeededAreLeftOut(t *testing.T) {
 	require.Len(t, steps(t, in), 1)
 }
 
+func TestTheTangServersOfAHostThatJoinsAreThoseOfItsIgnitionConfig(t *testing.T) {
+	in := situation()
+	in.Host.Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
+	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck, "it has not downloaded it yet")
+	in.Host.APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true, Ignition: `{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`}
+	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck)
+	in.Host.APIConnectivity.Ignition = `{"storage":{"luks":[{"name":"root","clevis":{"tang":[{"url":"http://tang.other","thumbprint":"y"}]}}]}}`
+	step := steps(t, in)[models.StepTypeTangConnectivityCheck]
+	agentAccepts(t, step)
+	require.JSONEq(t, `{"tang_servers":"[{\"url\":\"http://tang.other\",\"thumbprint\":\"y\"}]"}`, step.Args[0])
+}
+
 func TestPeersThatAreNotThereAreNotTried(t *testing.T) {
 	in := situation()
 	request := steps(t, in)[models.StepTypeConnectivityCheck].Args[0]

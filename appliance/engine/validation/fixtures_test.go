@@ -112,6 +112,12 @@ func (t *threeNodes) userManaged() {
 	}
 }
 
+// joins makes the first host one that joins an installed cluster and got an ignition config from it.
+func (t *threeNodes) joins(ignition string) {
+	t.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
+	t.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true, Ignition: ignition}
+}
+
 // singleNode leaves one host, which is the whole cluster.
 func (t *threeNodes) singleNode() {
 	t.cluster.ControlPlaneCount = 1

@@ -73,7 +73,7 @@ func diskEncryption(c *hostContext) (Status, string) {
 	case c.Cluster == nil:
 		return Success, unbound
 	case c.Host.Day2():
-		return Success, day2
+		return joinsEncrypted(c)
 	case !encrypted(c.Cluster):
 		return Success, "Disk encryption is not chosen."
 	case c.Host.Inventory == nil:
@@ -89,6 +89,26 @@ func diskEncryption(c *hostContext) (Status, string) {
 	if text(c.Cluster.DiskEncryption.Mode) == models.DiskEncryptionModeTang {
 		return tangReachable(c)
 	}
+	return hasTPM(c)
+}
+
+// joinsEncrypted goes by the ignition config that a host gets from the cluster it joins.
+func joinsEncrypted(c *hostContext) (Status, string) {
+	joins := c.Host.JoinsEncrypted()
+	switch {
+	case joins == nil:
+		return Success, "The ignition config that the host gets from its cluster, as far as it is known, encrypts no disk."
+	case c.Host.Inventory == nil:
+		return Pending, waitInventory
+	case joins.TPM:
+		return hasTPM(c)
+	case joins.Tang != "":
+		return tangReachable(c)
+	}
+	return Failure, "The ignition config that the host gets from its cluster encrypts the disk with neither a TPM nor Tang servers; mend the cluster's MachineConfig for disk encryption."
+}
+
+func hasTPM(c *hostContext) (Status, string) {
 	switch version := c.Host.Inventory.TpmVersion; version {
 	case models.InventoryTpmVersionNr20:
 		return Success, "The host has a TPM 2.0 to encrypt its disk with."

@@ -145,6 +145,23 @@ func hostFaults() []fault[HostInput] {
 			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTang)}
 			n.hosts[0].TangError = "no\nroute."
 		}},
+		{"a host joins a cluster whose disks are encrypted by TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "none was found", func(n *threeNodes, _ *HostInput) {
+			n.joins(`{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`)
+			inv(n).TpmVersion = models.InventoryTpmVersionNone
+		}},
+		{"a host joins a cluster whose disks are unlocked by Tang", DiskEncryptionRequirementsSatisfied, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
+			n.joins(`{"storage":{"luks":[{"name":"data"},{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
+		}},
+		{"a host joins a cluster and reaches its Tang servers", DiskEncryptionRequirementsSatisfied, Success, Ready, "reaches the Tang servers", func(n *threeNodes, _ *HostInput) {
+			n.joins(`{"storage":{"luks":[{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
+			n.hosts[0].Tang = &models.TangConnectivityResponse{IsSuccess: true}
+		}},
+		{"a host joins a cluster that encrypts in no known way", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "neither", func(n *threeNodes, _ *HostInput) {
+			n.joins(`{"storage":{"luks":[{"name":"root","clevis":{}}]}}`)
+		}},
+		{"a host joins a cluster whose config is none", DiskEncryptionRequirementsSatisfied, Success, Ready, "as far as it is known", func(n *threeNodes, _ *HostInput) {
+			n.joins(`{"luks"`)
+		}},
 		{"encryption for workers only", DiskEncryptionRequirementsSatisfied, Success, Ready, "", func(n *threeNodes, _ *HostInput) {
 			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("workers"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
 			inv(n).TpmVersion = models.InventoryTpmVersionNone
