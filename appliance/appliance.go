@@ -181,7 +181,7 @@ func (a *Appliance) newServer() error {
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
 		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
-		ABIFolders: a.folders, Rehearsals: a.plays,
+		ABIFolders: a.folders, Rehearsals: a.plays, StaticNetworks: a.engine,
 		Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
 		return err

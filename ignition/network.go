@@ -73,45 +73,51 @@ type plannedHost struct {
 	HostNetwork
 	cards []NetworkInterface
 	state *hostState
-	files []File // keyfiles without a prefix; none if beyond is not nil
+	// files are keyfiles without a prefix; none if beyond, what keyfiles can't say, is not nil.
+	files  []File
+	beyond *NetworkFault
 }
 
-// planNetwork checks the descriptions and chooses the way. Live systems from 4.18 on have the nmstate service that applies
-// policies; older ones get no further than keyfiles.
+// planNetwork checks the descriptions and chooses the way; its error is the first host's *[NetworkFault].
 func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, error) {
-	plan := &networkPlan{way: byMAC}
-	owners := newOwners()
-	planned := make([]hostPlan, len(hosts))
-	eachHost(len(hosts), func(i int) { planned[i].plannedHost, planned[i].beyond, planned[i].fault = planHost(hosts[i]) })
-	for i := range planned {
-		planned, beyond, fault := planned[i].plannedHost, planned[i].beyond, planned[i].fault
-		if fault == nil {
-			fault = owners.take(i, planned)
-		}
-		if fault == nil && beyond != nil && older(openshiftVersion, 4, 18) {
-			fault = beyond
-			fault.Problem += ", which are all that OpenShift " + openshiftVersion + " has; leave it out, or use 4.18 or newer"
-		}
+	plan, faults := surveyNetwork(hosts, openshiftVersion, nil)
+	for _, fault := range faults {
 		if fault != nil {
-			fault.Host = i
 			return nil, fault
 		}
-		switch {
-		case beyond != nil && plan.way != byNmstate:
-			beyond.Host = i
-			plan.way, plan.beyond = byNmstate, beyond
-		case beyond == nil && plan.way == byMAC && !planned.state.byMAC():
-			plan.way = byScript
-		}
-		plan.hosts = append(plan.hosts, *planned)
 	}
 	return plan, nil
 }
 
-// hostPlan is what planHost returns.
-type hostPlan struct {
-	*plannedHost
-	beyond, fault *NetworkFault
+// surveyNetwork is planNetwork that goes on behind a fault: each host has one or nil. Live systems from 4.18 on have the
+// nmstate service that applies policies; older ones get no further than keyfiles.
+func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*networkPlan, []*NetworkFault) {
+	plan := &networkPlan{way: byMAC, hosts: make([]plannedHost, len(hosts))}
+	faults := make([]*NetworkFault, len(hosts))
+	eachHost(len(hosts), func(i int) { plan.hosts[i], faults[i] = planHost(hosts[i]) })
+	owners := newOwners(taken)
+	for i := range plan.hosts {
+		host := &plan.hosts[i]
+		beyond := host.beyond
+		if faults[i] == nil {
+			faults[i] = owners.take(i, host)
+		}
+		if faults[i] == nil && beyond != nil && older(openshiftVersion, 4, 18) {
+			fault := *beyond
+			fault.Problem += ", which are all that OpenShift " + openshiftVersion + " has; leave it out, or use 4.18 or newer"
+			faults[i] = &fault
+		}
+		switch {
+		case faults[i] != nil:
+			faults[i].Host = i
+		case beyond != nil && plan.way != byNmstate:
+			beyond.Host = i
+			plan.way, plan.beyond = byNmstate, beyond
+		case beyond == nil && plan.way == byMAC && !host.state.byMAC():
+			plan.way = byScript
+		}
+	}
+	return plan, faults
 }
 
 // eachHost does the same for each host, on all cores, and returns when all is done.
@@ -128,17 +134,17 @@ func eachHost(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// planHost reads one description: the fault is what makes it of no use, beyond what keeps it from being keyfiles.
-func planHost(host HostNetwork) (planned *plannedHost, beyond, fault *NetworkFault) {
-	planned = &plannedHost{HostNetwork: host}
+// planHost reads one description.
+func planHost(host HostNetwork) (planned plannedHost, fault *NetworkFault) {
+	planned.HostNetwork = host
 	if planned.cards, fault = host.cards(); fault != nil {
-		return planned, nil, fault
+		return planned, fault
 	}
 	if planned.state, fault = parseState(host.YAML, planned.cards); fault != nil {
-		return planned, nil, fault
+		return planned, fault
 	}
-	planned.files, beyond = planned.state.keyfiles("", planned.cards)
-	return planned, beyond, nil
+	planned.files, planned.beyond = planned.state.keyfiles("", planned.cards)
+	return planned, nil
 }
 
 // hostFiles are the directories that the script chooses from.

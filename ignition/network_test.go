@@ -69,17 +69,32 @@ func TestHostsMayHaveTheSameAddressWhereNobodyElseSeesIt(t *testing.T) {
 	}
 	_, err := Discovery(c)
 	require.NoError(t, err)
-	addresses, err := StaticAddresses(append(c.StaticNetwork, richHost()))
-	require.ErrorContains(t, err, "host 2: the MAC address 52:54:00:00:00:01 belongs to host 0 already")
-	require.Empty(t, addresses)
+}
 
-	addresses, err = StaticAddresses(append(c.StaticNetwork[1:], richHost()))
-	require.ErrorContains(t, err, "host 1: the MAC address 52:54:00:00:00:02 belongs to host 0 already")
-	require.Empty(t, addresses)
-	addresses, err = StaticAddresses([]HostNetwork{taggedHost(), richHost()})
+func TestAPreviewShowsEachHostWithItsFaultOrItsFiles(t *testing.T) {
+	broken := HostNetwork{YAML: "interfaces:\n- name: eth0\n  mtu: many\n", Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}
+	vip := Taken{
+		netip.MustParseAddr("192.0.2.31"): {Who: "the API VIP of cluster demo"},
+		netip.MustParseAddr("192.0.2.10"): {Who: "given to host 0 of another infra-env", MACs: []string{"52:54:00:00:00:02"}}, // itself
+	}
+	preview, err := PreviewNetwork([]HostNetwork{richHost(), broken, taggedHost()}, "4.17", vip)
 	require.NoError(t, err)
-	require.Equal(t, StaticAddress{Host: 0, Interface: "bond0.100", Field: "interfaces[1].ipv4.address[0].ip", Line: 13, Address: netip.MustParsePrefix("192.0.2.31/24")}, addresses[0])
-	require.Len(t, addresses, 5)
+	require.Equal(t, "keyfiles", preview.Way)
+	require.Nil(t, preview.Hosts[0].Fault)
+	require.Len(t, preview.Hosts[0].Files, 4)
+	require.Equal(t, StaticAddress{Host: 0, Interface: "eth0", Field: "interfaces[0].ipv4.address[0].ip", Address: netip.MustParsePrefix("192.0.2.10/24"), MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03"}}, preview.Hosts[0].Addresses[0])
+	require.EqualError(t, preview.Hosts[1].Fault, `host 1: interfaces[0].mtu (line 3) is "many"; it must be a whole number from 68 to 65535`)
+	require.EqualError(t, preview.Hosts[2].Fault, "host 2: interfaces[1].ipv4.address[0].ip (line 13) is 192.0.2.31, which is the API VIP of cluster demo")
+	require.ErrorContains(t, CheckNetwork([]HostNetwork{taggedHost()}, "", vip), "static network: host 0: interfaces[1].ipv4.address[0].ip (line 13) is 192.0.2.31, which is the API VIP of cluster demo")
+
+	require.Len(t, StaticAddresses([]HostNetwork{broken, taggedHost()}), 1)
+
+	preview, err = PreviewNetwork([]HostNetwork{taggedHost(), switchedHost("52:54:00:00:00:01")}, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, "policy", preview.Way)
+	require.Equal(t, preview.Hosts[1].Beyond, preview.Beyond)
+	require.Contains(t, string(preview.Hosts[0].Files[0].Data), `interfaces.mac-address == "52:54:00:00:00:0D"`)
+	require.Contains(t, string(preview.Hosts[1].Files[0].Data), `{{ capture.iface0.interfaces.0.name }}`)
 }
 
 // machine is a root file system with network cards, and a nmstatectl that notes how it was called.

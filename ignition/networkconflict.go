@@ -3,11 +3,22 @@ package ignition
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
+// Claim says who has an address.
+type Claim struct {
+	Who  string   // as in "which is the API VIP of cluster demo"
+	MACs []string // of the machine that has it, in upper case; itself, described a second time, may have it too
+}
+
+// Taken are addresses that hosts must leave alone.
+type Taken map[netip.Addr]Claim
+
 // owners tells which host has which MAC address and which address, so that no second one gets it.
 type owners struct {
+	taken     Taken
 	macs      map[string]int
 	addresses map[netip.Addr]ownedAddress
 }
@@ -17,8 +28,8 @@ type ownedAddress struct {
 	link string
 }
 
-func newOwners() *owners {
-	return &owners{macs: make(map[string]int), addresses: make(map[netip.Addr]ownedAddress)}
+func newOwners(taken Taken) *owners {
+	return &owners{taken: taken, macs: make(map[string]int), addresses: make(map[netip.Addr]ownedAddress)}
 }
 
 // take gives a host what its description says, or says who has it already.
@@ -29,21 +40,22 @@ func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 		}
 		o.macs[c.MAC] = i
 	}
-	for _, l := range host.state.interfaces {
-		for _, v6 := range []bool{false, true} {
-			for j, address := range staticAddresses(l, v6) {
-				ip := address.Addr()
-				if !l.reachesOthers() || ip.IsLinkLocalUnicast() {
-					continue
-				}
-				if first, taken := o.addresses[ip]; taken && first.host != i {
-					return host.state.fault(addressField(l, v6, j), 0, fmt.Sprintf("is %s, which %s of host %d has already", ip, first.link, first.host))
-				}
-				o.addresses[ip] = ownedAddress{i, l.name}
-			}
+	for _, a := range host.addresses(i) {
+		ip := a.Address.Addr()
+		if first, taken := o.addresses[ip]; taken && first.host != i {
+			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which %s of host %d has already", ip, first.link, first.host))
 		}
+		if claim, taken := o.taken[ip]; taken && !host.isOne(claim.MACs) {
+			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which is %s", ip, claim.Who))
+		}
+		o.addresses[ip] = ownedAddress{i, a.Interface}
 	}
 	return nil
+}
+
+// isOne tells whether a host has one of these cards.
+func (h *plannedHost) isOne(macs []string) bool {
+	return slices.ContainsFunc(h.cards, func(c NetworkInterface) bool { return slices.Contains(macs, c.MAC) })
 }
 
 func addressField(l *link, v6 bool, i int) string {
@@ -59,31 +71,22 @@ type StaticAddress struct {
 	Host      int // its place among the descriptions
 	Interface string
 	Field     string // where it is said
-	Line      int
 	Address   netip.Prefix
+	MACs      []string // of the host's cards, in upper case
 }
 
-// StaticAddresses are the addresses of the hosts that others can reach, in the order of the descriptions.
-func StaticAddresses(hosts []HostNetwork) ([]StaticAddress, error) {
-	plan, err := planNetwork(hosts, "")
-	if err != nil {
-		return nil, fmt.Errorf("static network: %w", err)
-	}
-	var all []StaticAddress
-	for i, host := range plan.hosts {
-		all = append(all, host.addresses(i)...)
-	}
-	return all, nil
-}
-
+// addresses are those that others can reach.
 func (h *plannedHost) addresses(i int) []StaticAddress {
 	var all []StaticAddress
+	macs := make([]string, 0, len(h.cards))
+	for _, c := range h.cards {
+		macs = append(macs, c.MAC)
+	}
 	for _, l := range h.state.interfaces {
 		for _, v6 := range []bool{false, true} {
 			for j, address := range staticAddresses(l, v6) {
 				if l.reachesOthers() && !address.Addr().IsLinkLocalUnicast() {
-					at := addressField(l, v6, j)
-					all = append(all, StaticAddress{Host: i, Interface: l.name, Field: at, Line: lineOf(h.state.document, at), Address: address})
+					all = append(all, StaticAddress{Host: i, Interface: l.name, Field: addressField(l, v6, j), Address: address, MACs: macs})
 				}
 			}
 		}

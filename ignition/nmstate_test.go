@@ -135,9 +135,9 @@ route-rules:
 func TestKeyfilesSayWhatTheGoldenFileShows(t *testing.T) {
 	var b strings.Builder
 	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost(), bridgedHost("52:54:00:00:00:0c"), trunkHost()} {
-		planned, beyond, fault := planHost(host)
+		planned, fault := planHost(host)
 		require.Nil(t, fault)
-		require.Nil(t, beyond)
+		require.Nil(t, planned.beyond)
 		for _, f := range planned.files {
 			fmt.Fprintf(&b, "===== %s, mode %04o\n%s\n", f.Path, f.Mode, f.Data)
 		}
@@ -374,12 +374,12 @@ func FuzzKeyfiles(f *testing.F) {
 	sections := []string{"[connection]", "[ethernet]", "[bond]", "[bond-port]", "[bridge]", "[bridge-port]", "[vlan]", "[ipv4]", "[ipv6]"}
 	f.Fuzz(func(t *testing.T, text string) {
 		host := HostNetwork{YAML: text, Interfaces: cards}
-		planned, beyond, fault := planHost(host)
-		again, beyondAgain, faultAgain := planHost(host)
+		planned, fault := planHost(host)
+		again, faultAgain := planHost(host)
 		require.Equal(t, fault, faultAgain)
-		require.Equal(t, beyond, beyondAgain)
+		require.Equal(t, planned.beyond, again.beyond)
 		require.Equal(t, planned.files, again.files)
-		for _, f := range []*NetworkFault{fault, beyond} {
+		for _, f := range []*NetworkFault{fault, planned.beyond} {
 			if f != nil {
 				require.NotContains(t, f.Error(), "\x00")
 				require.NotContains(t, f.Error(), "\n\n")
@@ -438,9 +438,9 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 				h.Content = slices.DeleteFunc(h.Content, func(n *yaml.Node) bool { return n == field(&h, "mac_interface_map") || n.Value == "mac_interface_map" })
 				text, err := yaml.Marshal(&h)
 				require.NoError(t, err)
-				planned, beyond, fault := planHost(HostNetwork{YAML: string(text), Interfaces: cards})
+				planned, fault := planHost(HostNetwork{YAML: string(text), Interfaces: cards})
 				require.Nil(t, fault, "%s, host %d", name, i)
-				require.Nil(t, beyond, "%s, host %d", name, i)
+				require.Nil(t, planned.beyond, "%s, host %d", name, i)
 				require.NotEmpty(t, planned.files)
 			}
 		}
@@ -462,9 +462,9 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 					require.NoError(t, err, path)
 					for _, host := range hostNetworks(t, &document) {
 						found++
-						_, beyond, fault := planHost(host)
+						planned, fault := planHost(host)
 						require.Nil(t, fault, "%s\n%s", path, host.YAML)
-						require.Nil(t, beyond, "%s\n%s", path, host.YAML)
+						require.Nil(t, planned.beyond, "%s\n%s", path, host.YAML)
 					}
 				}
 			}
@@ -489,12 +489,12 @@ func examplesOfNmstate(t *testing.T, dir string) string {
 			require.NoError(t, err)
 			name, err := filepath.Rel(filepath.Join(dir, "nmstate"), path)
 			require.NoError(t, err)
-			planned, beyond, fault := planHost(HostNetwork{YAML: string(text), Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"}}})
+			planned, fault := planHost(HostNetwork{YAML: string(text), Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"}}})
 			switch {
 			case fault != nil:
 				fmt.Fprintf(&b, "%-60s refused: %s\n", name, fault.Sentence())
-			case beyond != nil:
-				fmt.Fprintf(&b, "%-60s policy: %s\n", name, beyond.Sentence())
+			case planned.beyond != nil:
+				fmt.Fprintf(&b, "%-60s policy: %s\n", name, planned.beyond.Sentence())
 			default:
 				var files []string
 				for _, f := range planned.files {

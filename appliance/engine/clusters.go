@@ -308,6 +308,9 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 // UpdateCluster alters a cluster's description. Fields that are absent stay as they are. From the moment that its
 // installation is prepared the description is refused with kind Conflict.
 func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
+	if err := e.checkVIPs(id, params); err != nil {
+		return nil, err
+	}
 	return e.changeCluster(ctx, id, func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {

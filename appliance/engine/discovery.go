@@ -2,13 +2,11 @@ package engine
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/pem"
 	"slices"
 	"strings"
 
 	"github.com/go-openapi/swag"
-	"github.com/openshift/assisted-service/models"
 
 	"landfall/ignition"
 )
@@ -33,26 +31,8 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 	if env.Proxy != nil {
 		config.Proxy = ignition.Proxy{HTTP: swag.StringValue(env.Proxy.HTTPProxy), HTTPS: swag.StringValue(env.Proxy.HTTPSProxy), No: swag.StringValue(env.Proxy.NoProxy)}
 	}
-	if env.StaticNetworkConfig != "" {
-		var hosts []*models.HostStaticNetworkConfig
-		if err := json.Unmarshal([]byte(env.StaticNetworkConfig), &hosts); err != nil {
-			return config, err
-		}
-		for _, host := range hosts {
-			if host == nil {
-				host = new(models.HostStaticNetworkConfig)
-			}
-			network := ignition.HostNetwork{YAML: host.NetworkYaml}
-			for _, nic := range host.MacInterfaceMap {
-				if nic == nil {
-					nic = new(models.MacInterfaceMapItems0)
-				}
-				network.Interfaces = append(network.Interfaces, ignition.NetworkInterface{MAC: nic.MacAddress, Name: nic.LogicalNicName})
-			}
-			config.StaticNetwork = append(config.StaticNetwork, network)
-		}
-	}
-	return config, nil
+	config.StaticNetwork, err = staticNetwork(env)
+	return config, err
 }
 
 // joinBundles writes the certificates of bundles (PEM) one after the other, each once and with nothing between or behind

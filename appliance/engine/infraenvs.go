@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -26,6 +25,9 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 		seen, err = e.newInfraEnv(tx, id, params, e.Clock.Now().UTC())
 		return err
 	}); err != nil {
+		return nil, err
+	}
+	if err := e.checkStaticNetwork(&seen.API); err != nil {
 		return nil, err
 	}
 	made, err := e.draft(ctx, seen)
@@ -135,20 +137,6 @@ func (e *Engine) imageURL(env *models.InfraEnv) string {
 	return e.URL + "/byid/" + env.ID.String() + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture + "/" + file
 }
 
-// setStaticNetwork keeps the hosts' network descriptions as the API shows them: a JSON text.
-func setStaticNetwork(env *models.InfraEnv, hosts []*models.HostStaticNetworkConfig) error {
-	if len(hosts) == 0 {
-		env.StaticNetworkConfig = ""
-		return nil
-	}
-	text, err := json.Marshal(hosts)
-	if err != nil {
-		return err
-	}
-	env.StaticNetworkConfig = string(text)
-	return nil
-}
-
 // InfraEnv returns an infra-env as the API shows it.
 func (e *Engine) InfraEnv(id string) (*models.InfraEnv, error) {
 	row, err := e.infraEnvRow(id)
@@ -195,6 +183,11 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 	changed, err := e.alterInfraEnv(seen, params)
 	if err != nil || !changed {
 		return &seen.API, err
+	}
+	if params.StaticNetworkConfig != nil {
+		if err := e.checkStaticNetwork(&seen.API); err != nil {
+			return nil, err
+		}
 	}
 	made, err := e.draft(ctx, seen)
 	if err != nil {

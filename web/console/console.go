@@ -57,6 +57,8 @@ type Options struct {
 	ABIFolders ABIFolders
 	// Rehearsals plays installations; nil leaves its operations out.
 	Rehearsals Rehearsals
+	// StaticNetworks shows what becomes of network descriptions; nil leaves its operation out.
+	StaticNetworks StaticNetworks
 	// Clock times the feed's heartbeat; nil is the real one.
 	Clock clockwork.Clock
 	// Draining is closed when the server shuts down: feeds end then. See web.Server.Draining.
@@ -126,6 +128,9 @@ func Register(router *echo.Echo, options Options) error {
 	}
 	if options.Journals != nil {
 		registerJournals(router, options.Journals)
+	}
+	if options.StaticNetworks != nil {
+		registerStaticNetworks(router, options.StaticNetworks)
 	}
 	if options.OSImages != nil {
 		osImages{options.OSImages}.register(router)

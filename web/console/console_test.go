@@ -49,7 +49,7 @@ func newSite(t *testing.T, ui fstest.MapFS) *site {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s.db = db
 	require.NoError(t, Register(s.server.Router(), Options{
-		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, Clock: s.clock, Draining: s.server.Draining(),
+		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, StaticNetworks: networks{}, Clock: s.clock, Draining: s.server.Draining(),
 		ClusterOf: func(_ context.Context, kind, key string) (string, error) {
 			return "cluster of " + kind + " " + key, nil
 		},
