@@ -39,11 +39,11 @@ func (j JSON) WriteTo(w io.Writer) (int64, error) {
 	return written, nil
 }
 
-// renderedLimit bounds the bytes that are remembered of what lists show.
+// renderedLimit bounds the bytes that are remembered of what is shown.
 const renderedLimit = 12 << 20
 
-// renderings remembers clusters and hosts as lists show them. People and programs ask for lists all the time, and most of what a
-// list shows is what it showed before. An entry counts only for the revisions of the rows that it was made of, so what is
+// renderings remembers clusters and hosts as the API shows them. People and programs ask for them all the time, and most of what is
+// shown is what was shown before. An entry counts only for the revisions of the rows that it was made of, so what is
 // remembered can't be wrong.
 type renderings struct {
 	mu    sync.Mutex
@@ -144,19 +144,47 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 		slices.SortFunc(clusters, func(a, b listed) int { return b.at.Compare(a.at) })
 		answer = append(make(JSON, 0, 2+2*len(clusters)), []byte("["))
 		for i, cluster := range clusters {
-			answer = separate(answer, i)
-			answer = append(answer, cluster.text, []byte(`,"hosts":[`))
-			if withHosts {
-				if answer, err = e.appendHosts(answer, tx, cluster.id); err != nil {
-					return err
-				}
+			if answer, err = e.appendCluster(separate(answer, i), tx, cluster.id, cluster.rendering, withHosts); err != nil {
+				return err
 			}
-			answer = append(answer, []byte("]}"))
 		}
 		answer = append(answer, []byte("]\n"))
 		return nil
 	})
 	return answer, err
+}
+
+// ClusterJSON is the JSON of a cluster, with its hosts if asked for. No such cluster is refused with kind NotFound.
+func (e *Engine) ClusterJSON(id string, withHosts bool) (JSON, error) {
+	var answer JSON
+	err := e.DB.View(func(tx *store.Tx) error {
+		revision, err := clusterRows.Modified(tx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("There is no cluster %s.", id)
+		}
+		if err != nil {
+			return err
+		}
+		cluster, err := e.renderCluster(tx, id, revision)
+		if err != nil {
+			return err
+		}
+		answer, err = e.appendCluster(nil, tx, id, cluster, withHosts)
+		answer = append(answer, []byte("\n"))
+		return err
+	})
+	return answer, err
+}
+
+func (e *Engine) appendCluster(answer JSON, tx *store.Tx, id string, cluster *rendering, withHosts bool) (JSON, error) {
+	answer = append(answer, cluster.text, []byte(`,"hosts":[`))
+	if withHosts {
+		var err error
+		if answer, err = e.appendHosts(answer, tx, id); err != nil {
+			return nil, err
+		}
+	}
+	return append(answer, []byte("]}")), nil
 }
 
 // separate puts a comma before what follows the first of a list.
@@ -239,6 +267,25 @@ func (e *Engine) HostList(infraEnvID string) (JSON, error) {
 			return err
 		})
 		answer = append(answer, []byte("]\n"))
+		return err
+	})
+	return answer, err
+}
+
+// HostJSON is the JSON of a host with all that it reported. No such host is refused with kind NotFound.
+func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
+	var answer JSON
+	err := e.DB.View(func(tx *store.Tx) error {
+		key := infraEnvID + "/" + hostID
+		revision, err := hostRows.Modified(tx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
+		}
+		if err != nil {
+			return err
+		}
+		answer, err = e.appendHost(nil, tx, key, revision)
+		answer = append(answer, []byte("\n"))
 		return err
 	})
 	return answer, err

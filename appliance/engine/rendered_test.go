@@ -14,9 +14,9 @@ import (
 	"landfall/store"
 )
 
-// TestListsShowWhatIsThere lets a site go through random histories. After each step the lists show each object as it is shown by itself,
-// though most of what they show is remembered from before.
-func TestListsShowWhatIsThere(t *testing.T) {
+// TestWhatIsShownIsWhatIsThere lets a site go through random histories. After each step the API shows each object as it is,
+// though most of what it shows is remembered from before.
+func TestWhatIsShownIsWhatIsThere(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
@@ -32,15 +32,15 @@ func TestListsShowWhatIsThere(t *testing.T) {
 					require.NotZero(t, KindOf(err), "%s: %v", name, err)
 				}
 				b.handle()
-				b.requireListsTrue(hosts[0].env, name)
-				b.requireListsTrue(pool.env, name)
+				b.requireTrue(hosts[0].env, name)
+				b.requireTrue(pool.env, name)
 			}
 		})
 	}
 }
 
-// requireListsTrue compares the lists with the objects.
-func (b *bench) requireListsTrue(env, after string) {
+// requireTrue compares what is shown with the objects.
+func (b *bench) requireTrue(env, after string) {
 	b.Helper()
 	for _, withHosts := range []bool{false, true} {
 		shown := []*models.Cluster{}
@@ -55,12 +55,26 @@ func (b *bench) requireListsTrue(env, after string) {
 		list, err := b.ClusterList(withHosts, nil)
 		require.NoError(b, err)
 		b.requireSame(shown, list, after)
+		for _, cluster := range shown {
+			text, err := b.ClusterJSON(cluster.ID.String(), withHosts)
+			require.NoError(b, err)
+			b.requireSame(cluster, text, after)
+		}
 	}
 	hosts, err := b.Hosts(env)
 	require.NoError(b, err)
 	list, err := b.HostList(env)
 	require.NoError(b, err)
 	b.requireSame(hosts, list, after)
+	for _, host := range hosts {
+		text, err := b.HostJSON(env, host.ID.String())
+		require.NoError(b, err)
+		b.requireSame(host, text, after)
+	}
+	_, err = b.ClusterJSON(env, true)
+	b.requireRefused(err, NotFound, "There is no cluster")
+	_, err = b.HostJSON(env, env)
+	b.requireRefused(err, NotFound, "There is no host")
 }
 
 func (b *bench) requireSame(shown any, list JSON, after string) {

@@ -47,14 +47,9 @@ func (s *Service) registerCluster(c echo.Context) error {
 }
 
 func (s *Service) getCluster(c echo.Context) error {
-	cluster, err := s.Engine.Cluster(clusterID(c))
-	if err != nil {
-		return err
-	}
-	if c.Request().Header.Get("exclude-hosts") == "true" || flag(c, "exclude-hosts") {
-		cluster.Hosts = []*models.Host{}
-	}
-	return c.JSON(http.StatusOK, cluster)
+	withoutHosts := c.Request().Header.Get("exclude-hosts") == "true" || flag(c, "exclude-hosts")
+	cluster, err := s.Engine.ClusterJSON(clusterID(c), !withoutHosts)
+	return answerRendered(c, cluster, err)
 }
 
 func (s *Service) updateCluster(c echo.Context) error {

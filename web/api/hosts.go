@@ -19,8 +19,8 @@ func (s *Service) listHosts(c echo.Context) error {
 }
 
 func (s *Service) getHost(c echo.Context) error {
-	host, err := s.Engine.Host(infraEnvID(c), hostID(c))
-	return answer(c, http.StatusOK, host, err)
+	host, err := s.Engine.HostJSON(infraEnvID(c), hostID(c))
+	return answerRendered(c, host, err)
 }
 
 // registerHost answers an agent. It takes the agent's body as it comes: newer agents may send fields that are not known
