@@ -17,7 +17,7 @@ import (
 // TestWhatIsShownIsWhatIsThere lets a site go through random histories. After each step the API shows each object as it is,
 // though most of what it shows is remembered from before.
 func TestWhatIsShownIsWhatIsThere(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			b := newBench(t, nil)
@@ -26,7 +26,7 @@ func TestWhatIsShownIsWhatIsThere(t *testing.T) {
 			pool := b.newHost(b.infraEnvOf(nil), 9)
 			require.NoError(t, pool.register())
 			all := append(slices.Clone(hosts), pool)
-			for range 30 {
+			for range 20 {
 				name, act := b.something(rng, cluster, all)
 				if err := act(); err != nil {
 					require.NotZero(t, KindOf(err), "%s: %v", name, err)
