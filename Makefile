@@ -40,6 +40,7 @@ test-go: assets/ui/index.html
 test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestWhateverGoesWrong' -walks 2500
+	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestFaultsOfNumbers$$' -clusters 10000
 
 test-boot:
 	.ci/install-emulator
@@ -92,7 +93,7 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestTheStepsPageIsUpToDate$$' -update
 
 bench: assets/ui/index.html
-	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance
+	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance/ams ./appliance
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags registry -run '^$$' -bench . ./appliance/mirror/registrytest
 

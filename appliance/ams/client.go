@@ -72,7 +72,7 @@ func NewClient(options ClientOptions) *Client {
 	}
 	return &Client{
 		base: strings.TrimRight(options.URL, "/"), exchange: x, clock: options.Clock, log: options.Logger, watch: watch,
-		limiter: rate.NewLimiter(limit, max(1, int(options.Rate))),
+		limiter: rate.NewLimiter(limit, 1),
 		tokens:  &tokens{url: options.TokenURL, exchange: x, source: options.Credentials, clock: options.Clock},
 	}
 }

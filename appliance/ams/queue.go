@@ -71,13 +71,7 @@ func (r *Relay) cutWaits(now time.Time) {
 func (r *Relay) due(now time.Time) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var ids []string
-	for id, j := range r.jobs {
-		if !j.running && !now.Before(j.next) {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, func(a, b string) int {
+	before := func(a, b string) int {
 		x, y := r.jobs[a], r.jobs[b]
 		if x.refresh != y.refresh {
 			if x.refresh {
@@ -86,8 +80,17 @@ func (r *Relay) due(now time.Time) []string {
 			return -1
 		}
 		return cmp.Or(x.since.Compare(y.since), cmp.Compare(a, b))
-	})
-	return ids[:min(len(ids), stepSize)]
+	}
+	ids := make([]string, 0, stepSize+1) // the first ones so far, in order: thousands may wait
+	for id, j := range r.jobs {
+		if j.running || now.Before(j.next) || len(ids) == stepSize && before(ids[stepSize-1], id) < 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(ids, id, before)
+		ids = slices.Insert(ids, at, id)
+		ids = ids[:min(len(ids), stepSize)]
+	}
+	return ids
 }
 
 func (r *Relay) begin(id string) (refresh bool) {

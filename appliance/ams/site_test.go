@@ -91,7 +91,7 @@ func newSite(t *testing.T, alter ...func(*Options)) *site {
 
 func (s *site) openStore(dir string) {
 	s.Helper()
-	db, err := store.Open(s.Context(), dir, store.Options{Clock: s.clock})
+	db, err := store.Open(s.Context(), dir, store.Options{Clock: s.clock, NoSync: true})
 	require.NoError(s, err)
 	s.db = db
 	s.Cleanup(func() { require.NoError(s, db.Close()) })

@@ -72,6 +72,7 @@ type Server struct {
 	mu       sync.Mutex
 	rows     map[string]map[string]any
 	made     map[string]time.Time // when a row was created
+	of       map[string][]string  // ids of the rows that a cluster ever had
 	gone     []map[string]any
 	ever     map[string]bool // rows that were ever anything but Reserved
 	deleted  []string        // ids whose DELETE was done
@@ -93,7 +94,7 @@ type session struct {
 // New returns a stand-in without accounts.
 func New(clock clockwork.Clock) *Server {
 	return &Server{
-		clock: clock, rows: map[string]map[string]any{}, made: map[string]time.Time{}, ever: map[string]bool{}, owners: map[string]string{},
+		clock: clock, rows: map[string]map[string]any{}, made: map[string]time.Time{}, of: map[string][]string{}, ever: map[string]bool{}, owners: map[string]string{},
 		accounts: map[string]Account{}, offline: map[string]string{}, clients: map[string][2]string{}, access: map[string]session{},
 	}
 }
@@ -213,6 +214,9 @@ func (s *Server) Edit(id string, fields map[string]any) {
 		panic("there is no subscription " + id)
 	}
 	maps.Copy(row, fields)
+	if cluster, ok := fields["cluster_id"].(string); ok {
+		s.of[cluster] = append(s.of[cluster], id)
+	}
 	row["updated_at"] = s.now()
 	s.note(id)
 }
@@ -287,6 +291,7 @@ func (s *Server) create(account Account, clusterID, name string) map[string]any 
 		"eval_expiration_date": s.clock.Now().AddDate(0, 0, 60).UTC().Format(time.RFC3339), "cluster_billing_model": "standard",
 	}
 	s.rows[id], s.made[id], s.owners[clusterID] = row, s.clock.Now(), account.Username
+	s.of[clusterID] = append(s.of[clusterID], id)
 	return row
 }
 
@@ -524,8 +529,8 @@ func (s *Server) authorize(w http.ResponseWriter, account Account, body []byte) 
 		return
 	}
 	var row map[string]any
-	for _, held := range s.rows {
-		if held["cluster_id"] == ask.ClusterID && held["status"] != "Deprovisioned" {
+	for _, id := range s.of[ask.ClusterID] {
+		if held := s.rows[id]; held != nil && held["cluster_id"] == ask.ClusterID && held["status"] != "Deprovisioned" {
 			row = held
 		}
 	}

@@ -22,7 +22,13 @@ func (s *Server) search(w http.ResponseWriter, account Account, query url.Values
 		return
 	}
 	var found []any
-	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
+	var ids []string
+	if cluster, ok := wanted.Equal("cluster_id"); ok { // thousands of rows are asked for one by one
+		ids = slices.Compact(slices.Sorted(slices.Values(s.of[cluster])))
+	} else {
+		ids = slices.Sorted(maps.Keys(s.rows))
+	}
+	for _, id := range ids {
 		row := s.visible(account, id)
 		if row == nil || s.clock.Now().Sub(s.made[id]) < s.SearchLag {
 			continue

@@ -1,0 +1,231 @@
+package ams
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/store"
+)
+
+var clusters = flag.Int("clusters", 1000, "how many clusters wait while the site is offline; make test takes 10000")
+
+// hurriedClock goes on as fast as somebody waits for it.
+type hurriedClock struct{ *clockwork.FakeClock }
+
+// After implements clockwork.Clock.
+func (c hurriedClock) After(d time.Duration) <-chan time.Time {
+	c.Advance(d)
+	done := make(chan time.Time, 1)
+	done <- c.Now()
+	return done
+}
+
+// paced has the relay make so many calls a second, on a clock that goes on by itself.
+func paced(s **site, rate float64) func(*Options) {
+	return func(o *Options) {
+		hurried := hurriedClock{(*s).clock}
+		o.Workers = 1
+		o.Client = NewClient(ClientOptions{
+			URL: amsURL, TokenURL: ssoURL, Transport: (*s).wire, Credentials: (*s).secret, Clock: hurried, Logger: slog.New(slog.DiscardHandler), Rate: rate,
+		})
+	}
+}
+
+// registerMany writes what AMS must hear of so many clusters, some thousand in a transaction.
+func registerMany(tb testing.TB, db *store.DB, count int, now time.Time) {
+	tb.Helper()
+	for from := 0; from < count; from += 1000 {
+		require.NoError(tb, db.Update(tb.Context(), func(tx *store.Tx) error {
+			for i := from; i < min(from+1000, count); i++ {
+				at := now.Add(time.Duration(i) * time.Millisecond)
+				d := outbox.Desired{Generation: 1, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: fmt.Sprintf("cluster-%05d", i)}, CreatedAt: at, ChangedAt: at}
+				if err := outbox.Put(tx, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)).String(), &d); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+func TestFaultsOfNumbers(t *testing.T) {
+	t.Run("36 thousands of records, and the line is back", func(t *testing.T) {
+		var s *site
+		s = newSite(t)
+		paced(&s, 10)(&s.relay.options)
+		s.ams.FullAnswers = true
+		registerMany(t, s.db, *clusters, s.clock.Now())
+		require.NoError(t, s.scan())
+		began := s.clock.Now()
+		for rounds := 0; !s.idle(); rounds++ {
+			require.Less(t, rounds, *clusters, "the relay gets on")
+			next := s.relay.step(context.Background())
+			if rounds == 3 { // people look while it works
+				looked := time.Now()
+				page, err := s.relay.Status(t.Context(), Selection{Limit: 50})
+				require.NoError(t, err)
+				require.Len(t, page.Clusters, 50)
+				require.Equal(t, *clusters, page.Waiting+page.Sent)
+				require.NotZero(t, page.SecondsLeft)
+				require.Less(t, time.Since(looked), 5*time.Second)
+			}
+			if wait := next.Sub(s.clock.Now()); wait > 0 && !s.idle() {
+				s.clock.Advance(wait)
+			}
+		}
+		requests := s.ams.Requests("search", "create")
+		require.Len(t, requests, 2**clusters, "a search and a creation each")
+		const second = 10 // calls
+		for i, r := range requests[second:] {
+			require.GreaterOrEqual(t, r.At.Sub(requests[i].At), 990*time.Millisecond, "ten calls take a second")
+		}
+		require.Less(t, s.clock.Now().Sub(began), time.Duration(2**clusters)*120*time.Millisecond, "and no time is lost")
+		names := make(map[any]bool)
+		for _, row := range s.ams.Rows() {
+			require.Equal(t, "Reserved", row["status"])
+			names[row["display_name"]] = true
+		}
+		require.Len(t, names, *clusters)
+		first, last := requests[0].Query.Get("search"), requests[len(requests)-2].Query.Get("search")
+		require.Contains(t, first, uuid.NewSHA1(uuid.Nil, []byte("0")).String(), "what waits longest goes first")
+		require.Contains(t, last, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, *clusters-1)).String())
+	})
+}
+
+func TestAClusterRenamedAHundredTimesCostsOneCall(t *testing.T) {
+	s := newSite(t)
+	known := s.reserved("known")
+	s.offline()
+	fresh := s.register("fresh")
+	for i := range 100 {
+		s.rename(known, fmt.Sprintf("known-%d", i))
+		s.rename(fresh, fmt.Sprintf("fresh-%d", i))
+	}
+	s.settle(time.Minute)
+	s.online()
+	s.reset()
+	s.settle(soon)
+	require.Len(t, s.ams.Requests("update"), 1)
+	require.Len(t, s.ams.Requests("create"), 1)
+	s.requireRow(known, "Reserved", map[string]any{"display_name": "known-99"})
+	s.requireRow(fresh, "Reserved", map[string]any{"display_name": "fresh-99"})
+}
+
+// What is planned is what is then said.
+func TestAPlanTellsWhatIsSaidThen(t *testing.T) {
+	s := newSite(t)
+	known := s.active("known")
+	s.offline()
+	s.rename(known, "renamed")
+	fresh := s.register("fresh")
+	s.install(fresh, "5e0d2b0f-9f59-4f3c-a4b4-0c5f5d3e8a11", "fresh.test")
+	gone := s.register("gone")
+	s.delete(gone)
+	plans, err := s.relay.Plan(t.Context(), "")
+	require.NoError(t, err)
+	said := map[string][]string{}
+	for _, plan := range plans {
+		said[plan.Name] = plan.Calls
+	}
+	id := s.remembered(known).SubscriptionID
+	require.Equal(t, map[string][]string{
+		"renamed": {"change subscription " + id + ": name renamed"},
+		"fresh": {
+			"look whether it has a subscription already", "create a subscription named fresh, for site",
+			"change subscription (new): cluster's own id 5e0d2b0f-9f59-4f3c-a4b4-0c5f5d3e8a11, console's URL https://console-openshift-console.apps.fresh.test, status Active",
+		},
+	}, said)
+	s.online()
+	s.reset()
+	s.settle(soon)
+	require.Len(t, s.ams.Requests("create"), 1)
+	require.Len(t, s.ams.Requests("update"), 2)
+	plans, err = s.relay.Plan(t.Context(), "")
+	require.NoError(t, err)
+	require.Empty(t, plans)
+}
+
+func TestWhatWasWrittenBeforeThereWasAnIndexIsFound(t *testing.T) {
+	s := newSite(t)
+	told, waiting := s.reserved("told"), s.register("waiting")
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		for _, id := range []string{told, waiting} { // as an earlier release left them
+			d, r, err := entry(tx, id)
+			if err != nil {
+				return err
+			}
+			if err := outbox.Remove(tx, id); err != nil {
+				return err
+			}
+			if err := outbox.Rows.Put(tx, id, &d); err != nil {
+				return err
+			}
+			if id == told {
+				if err := outbox.Replies.Put(tx, id, &r); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+	id := s.row(told)["id"].(string)
+	_, err := s.relay.Subscription(t.Context(), id)
+	require.ErrorIs(t, err, ErrNoSubscription)
+	require.NoError(t, s.relay.index(t.Context()))
+	_, err = s.relay.Subscription(t.Context(), id)
+	require.NoError(t, err)
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		all, err := outbox.AllWaiting(tx)
+		require.Len(t, all, 1)
+		require.Equal(t, waiting, all[0].ClusterID)
+		return err
+	}))
+}
+
+func TestAPersonHasOtherValuesTold(t *testing.T) {
+	s := newSite(t)
+	id := s.reserved("one")
+	require.NoError(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{DisplayName: "the northern pier"}))
+	s.settle(soon)
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "the northern pier"})
+	require.Contains(t, s.events[len(s.events)-2], "Ann said so.")
+	require.ErrorIs(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{ConsoleURL: "pier"}), ErrEdit)
+	require.ErrorIs(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{ExternalClusterID: "pier"}), ErrEdit)
+	require.ErrorIs(t, s.relay.Edit(t.Context(), uuid.NewString(), "Ann", outbox.Fields{DisplayName: "x"}), ErrNothing)
+}
+
+func TestFiguresAreWrittenForPrometheus(t *testing.T) {
+	var meter *Meter
+	s := newSite(t, func(o *Options) { meter = o.Meter })
+	s.reserved("told")
+	s.register("waiting")
+	s.relay.options.Meter.Called(Call{Op: "create", Status: 200, Took: time.Second})
+	s.relay.options.Meter.Called(Call{Op: "create"})
+	require.Nil(t, meter, "one of its own is made")
+	s.clock.Advance(time.Minute)
+	var text writer
+	require.NoError(t, s.relay.WriteMetrics(t.Context(), &text))
+	for _, line := range []string{
+		`landfall_ams_outbox_clusters{state="waiting"} 1`, `landfall_ams_outbox_clusters{state="sent"} 1`, `landfall_ams_oldest_waiting_seconds 60`,
+		`landfall_ams_relay_state{state="online"} 1`, `landfall_ams_relay_state{state="offline"} 0`, `landfall_ams_requests_total{op="create",code="200"} 1`,
+		`landfall_ams_requests_total{op="create",code="none"} 1`, `landfall_ams_request_duration_seconds_sum{op="create"} 1`, `landfall_ams_attempts_total{outcome="told"} 1`,
+	} {
+		require.Contains(t, string(text), line+"\n")
+	}
+}
+
+type writer []byte
+
+func (w *writer) Write(text []byte) (int, error) {
+	*w = append(*w, text...)
+	return len(text), nil
+}

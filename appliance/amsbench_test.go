@@ -1,0 +1,96 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams"
+	"landfall/appliance/ams/amstest"
+	"landfall/web/console"
+)
+
+// BenchmarkCallsWhileAMSHangs compares an appliance whose AMS accepts and never answers with one that speaks to none. Both do
+// the same calls in turns: a cluster is made, renamed, looked at and removed. The ratios are of the hanging one to the other.
+func BenchmarkCallsWhileAMSHangs(b *testing.B) {
+	hanging := amstest.New(clockwork.NewRealClock())
+	token := hanging.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs"})
+	hanging.Break(amstest.Fault{Do: amstest.Hang()})
+	server := httptest.NewServer(hanging)
+	b.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	start := func(enabled bool) *wire {
+		s := newSite(b)
+		c := &s.config.AMS
+		c.Enabled, c.URL, c.TokenURL, c.CallInterval = enabled, server.URL, server.URL+amstest.TokenPath, time.Millisecond
+		address, _ := s.startQuietly(b)
+		connection := dial(b, address)
+		if enabled {
+			body, err := json.Marshal(ams.Secret{OfflineToken: token})
+			require.NoError(b, err)
+			status, answer, err := connection.do(http.MethodPost, console.AMSPath+"/credentials", body)
+			require.NoError(b, err)
+			require.Equal(b, http.StatusNoContent, status, string(answer))
+		}
+		return connection
+	}
+	with, without := start(true), start(false)
+	version := newSite(b).release.Version
+	var took [2][]time.Duration
+	turn := func(which int, connection *wire, serial int) {
+		began := time.Now()
+		body := fmt.Sprintf(`{"name":"c%d","openshift_version":%q,"pull_secret":%q}`, serial, version, pullSecret)
+		id := mustAsk(b, connection, http.MethodPost, apiPath+"/clusters", body, http.StatusCreated)
+		path := apiPath + "/clusters/" + id
+		mustAsk(b, connection, http.MethodPatch, path, fmt.Sprintf(`{"name":"d%d"}`, serial), http.StatusCreated)
+		mustAsk(b, connection, http.MethodGet, path, "", http.StatusOK)
+		mustAsk(b, connection, http.MethodDelete, path, "", http.StatusNoContent)
+		took[which] = append(took[which], time.Since(began))
+	}
+	for serial := range 8 {
+		turn(0, with, serial)
+		turn(1, without, serial)
+	}
+	took = [2][]time.Duration{}
+	for serial := 8; b.Loop(); serial++ {
+		for range 32 {
+			turn(0, with, serial)
+			turn(1, without, serial)
+		}
+	}
+	require.NotEmpty(b, hanging.Requests(), "AMS hangs")
+	for i := range took {
+		slices.Sort(took[i])
+	}
+	at := func(which int, q float64) float64 {
+		return float64(took[which][int(q*float64(len(took[which])-1))].Microseconds()) / 1000
+	}
+	b.ReportMetric(at(0, 0.5), "hanging-p50-ms")
+	b.ReportMetric(at(1, 0.5), "without-p50-ms")
+	b.ReportMetric(at(0, 0.5)/at(1, 0.5), "p50-ratio")
+	b.ReportMetric(at(0, 0.9)/at(1, 0.9), "p90-ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+// mustAsk makes a call that must be answered so, and returns the id in the answer if there is one.
+func mustAsk(b *testing.B, connection *wire, method, path, body string, want int) string {
+	status, answer, err := connection.do(method, path, []byte(body))
+	require.NoError(b, err)
+	require.Equal(b, want, status, string(answer))
+	var object struct {
+		ID string `json:"id"`
+	}
+	if len(answer) > 0 {
+		require.NoError(b, json.Unmarshal(answer, &object))
+	}
+	return object.ID
+}

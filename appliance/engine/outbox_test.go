@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
+	b := newBench(t, nil)
+	watcher := b.DB.Watch(t.Context(), b.DB.Revision(), clusterRows.Prefix(), outbox.Rows.Prefix())
+	written := func() (keys []string) {
+		for _, change := range <-watcher.C() {
+			keys = append(keys, change.Key)
+		}
+		return keys
+	}
+	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: swag.String("one"), OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret), ControlPlaneCount: swag.Int64(1),
+	})
+	require.NoError(t, err)
+	id := created.ID.String()
+	both := []string{clusterRows.Prefix() + id, outbox.Rows.Prefix() + id}
+	require.ElementsMatch(t, both, written(), "one transaction, which is one sync of the disk")
+	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: swag.String("two")})
+	require.NoError(t, err)
+	require.ElementsMatch(t, both, written())
+	require.NoError(t, b.DeregisterCluster(t.Context(), id))
+	require.ElementsMatch(t, both, written())
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		waiting, err := outbox.AllWaiting(tx)
+		require.Empty(t, waiting, "nobody ever hears of it")
+		return err
+	}))
+}
+
+func TestTheClustersOwnValuesAreToldAgainWhenAPersonSaysSo(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.singleNode()
+	edit := func(fields outbox.Fields) {
+		require.NoError(t, b.TellOfSubscription(t.Context(), cluster, "", "is told otherwise.", false, func(tx *store.Tx) error {
+			held, err := outbox.Rows.Get(tx, cluster)
+			if err != nil {
+				return err
+			}
+			held.Edited, held.Fields = fields, held.Fields.Over(fields)
+			return outbox.Put(tx, cluster, held)
+		}))
+	}
+	edit(outbox.Fields{DisplayName: "the northern pier"})
+	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName)
+	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: swag.String("pier")})
+	require.NoError(t, err)
+	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName, "a person's word outlasts changes")
+	edit(outbox.Fields{})
+	require.Equal(t, "pier", b.subscriptionOf(cluster).DisplayName)
+}
+
+// inClear tells whether the pull secret lies in a database's directory so that anybody can read it.
+func inClear(t *testing.T, dir string) bool {
+	found := false
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	for _, name := range files {
+		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			found = found || bytes.Contains(text, []byte("dXNlcjpwYXNz"))
+		}
+	}
+	return found
+}
+
+func TestPullSecretsLieSealed(t *testing.T) {
+	b := newBench(t, nil)
+	dir := t.TempDir()
+	key, err := sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
+	box, err := key.Box("pull secrets", nil)
+	require.NoError(t, err)
+	open := func(data string) {
+		db, err := store.Open(t.Context(), data, store.Options{Clock: b.clock})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		b.Engine = b.engineOver(db, nil)
+	}
+
+	sealed := t.TempDir()
+	open(sealed)
+	b.Secrets = box
+	cluster, hosts := b.threeNodes(true)
+	b.press(cluster)
+	b.prepareAll()
+	require.False(t, inClear(t, sealed))
+	file, info, err := b.OpenFile(cluster, fileBootstrap)
+	require.NoError(t, err)
+	text, err := io.ReadAll(file)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	require.EqualValues(t, info.Size, len(text))
+	require.True(t, bytes.HasPrefix(text, []byte("{")), "who reads it sees nothing of the seal")
+	recipe, err := b.Recipe(t.Context(), hosts[0].env)
+	require.NoError(t, err)
+	require.Contains(t, string(recipe.Ignition), "ignition")
+
+	plain := t.TempDir()
+	open(plain)
+	old, env := b.singleNode()
+	require.True(t, inClear(t, plain), "as an earlier release wrote it")
+	b.Secrets = box
+	_, err = b.Recipe(t.Context(), env)
+	require.NoError(t, err, "it is read as it is")
+	_, err = b.UpdateCluster(t.Context(), old, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	require.NoError(t, err)
+	row, err := b.clusterRow(old)
+	require.NoError(t, err)
+	require.NotContains(t, row.PullSecret, "auths", "and sealed when it is written next")
+	secret, err := b.openSecret(row.PullSecret)
+	require.NoError(t, err)
+	require.Equal(t, testPullSecret, secret)
+	b.Secrets = nil
+	_, err = b.openSecret(row.PullSecret)
+	b.requireRefused(err, Conflict, "sealed with another key")
+}
