@@ -52,8 +52,7 @@ func newGatedSite(t *testing.T) (*site, *gate) {
 	registry := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(rules))
 	g := &gate{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry})}
 	gated := strings.ReplaceAll(string(rules), registry, g.address)
-	sealed := regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAllString(gated, "$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:")
-	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(sealed), 0o600))
+	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(gated), 0o600))
 	t.Cleanup(func() { g.shut(t) })
 	g.open(t)
 	return s, g

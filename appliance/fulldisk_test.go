@@ -1,8 +1,8 @@
 package appliance_test
 
 import (
-	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -84,9 +84,27 @@ func (d *disk) fill(t *testing.T, size uint64) {
 	}
 	file, err := os.Create(d.filler)
 	require.NoError(t, err)
-	_, err = io.Copy(file, rand.Reader)
+	_, err = io.CopyBuffer(file, zeros{}, make([]byte, 4<<20))
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, file.Close())
+}
+
+// roomForInstallers is the size of a file system that the installer, which is this program, fits into while it is extracted.
+func roomForInstallers(t *testing.T) string {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	info, err := os.Stat(program)
+	require.NoError(t, err)
+	return fmt.Sprint(3*info.Size() + 64<<20)
+}
+
+// zeros reads as zeros without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 func (d *disk) free(t *testing.T) {
@@ -166,7 +184,7 @@ func TestAFullDiskUnderTheInstallersIsSaidAndInstallCanBePressedAgain(t *testing
 	}
 	s := newSite(t)
 	installers := filepath.Join(s.config.DataDir, "installers")
-	d := smallDisk(t, installers, "1g")
+	d := smallDisk(t, installers, roomForInstallers(t))
 	address, _ := s.start(t)
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
 
@@ -186,7 +204,7 @@ func TestAFullDiskUnderGeneratedFilesIsSaidAndInstallCanBePressedAgain(t *testin
 	}
 	s := newSite(t)
 	installers := filepath.Join(s.config.DataDir, "installers")
-	d := smallDisk(t, installers, "1g")
+	d := smallDisk(t, installers, roomForInstallers(t))
 	address, _ := s.start(t)
 	first := s.readyCluster(t, address, pullSecret, pullSecret)
 	pressInstall(t, address, first) // openshift-install is there from now on

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,12 @@ var outside outsideOnce // what all tests share
 
 const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
+// sealed makes mirror rules those of a site without internet: the names that images were published under are never asked, so
+// what an installation gets, it gets from the mirror, or it fails.
+func sealed(rules []byte) []byte {
+	return regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAll(rules, []byte("$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:"))
+}
+
 // site is a rehearsal site: a mirror registry with a release, a live ISO, and an appliance.
 type site struct {
 	config  appliance.Config
@@ -56,7 +63,7 @@ func newSite(t testing.TB) *site {
 	iso := filepath.Join(dir, "live.iso")
 	require.NoError(t, os.WriteFile(iso, world.iso, 0o600))
 	idms := filepath.Join(dir, "idms.yaml")
-	require.NoError(t, os.WriteFile(idms, world.release.IDMS, 0o600))
+	require.NoError(t, os.WriteFile(idms, sealed(world.release.IDMS), 0o600))
 
 	config := appliance.Default()
 	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")

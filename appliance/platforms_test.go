@@ -36,7 +36,6 @@ func kindsOfClusters() []kindOfCluster {
 	count := swag.Int64
 	return []kindOfCluster{
 		{name: "workers", asked: managed(models.ClusterCreateParams{}), masters: 3, workers: 2},
-		{name: "four", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(4)}), masters: 4},
 		{name: "five", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(5)}), masters: 5},
 		{name: "arbiter", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, arbiters: 1},
 		{name: "fencing", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, fenced: true},
