@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +231,32 @@ func TestGenerateEndsAProgramThatTakesTooLong(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.EqualError(t, err, "openshift-install create manifests: not finished after 1s and stopped; the last it said: waiting")
 	requireGone(t, pids)
+	nothingUnfinished(t, l)
+}
+
+func TestGenerateEndsWhatTheProgramLeavesRunning(t *testing.T) {
+	l := newSite(t).library()
+	pids := filepath.Join(t.TempDir(), "pids")
+	_, err := l.Generate(context.Background(), script(t, `sleep 600 & echo $! > `+pids+"\n"+good), GenerateRequest{})
+	require.NoError(t, err, "a child that holds the output holds nobody up")
+	requireGone(t, pids)
+	nothingUnfinished(t, l)
+}
+
+func TestGenerateTakesAProgramThatPrintsWithoutEnd(t *testing.T) {
+	l := newSite(t).library()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := l.Generate(context.Background(), script(t, `head -c 100000000 /dev/zero; echo; echo 'level=fatal msg="at last"'; exit 1`), GenerateRequest{})
+	runtime.ReadMemStats(&after)
+	require.EqualError(t, err, "openshift-install create manifests: at last")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "what it prints is not kept")
+}
+
+func TestGenerateRefusesAProgramThatEndsWellAndMakesNothing(t *testing.T) {
+	l := newSite(t).library()
+	_, err := l.Generate(context.Background(), script(t, `exit 0`), GenerateRequest{})
+	require.ErrorContains(t, err, "openshift-install ended well but left no ")
 	nothingUnfinished(t, l)
 }
 

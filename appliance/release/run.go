@@ -65,7 +65,7 @@ func (r *run) command(ctx context.Context, args ...string) error {
 		err = cmd.Start()
 	}
 	if err == nil {
-		err = cmd.Wait()
+		err = wait(cmd)
 	}
 	r.library.log.Info("openshift-install ran", "step", step, "took", r.library.clock.Since(began), "error", err)
 	if err == nil {
@@ -87,6 +87,21 @@ func (r *run) command(ctx context.Context, args ...string) error {
 		}
 	}
 	return failure
+}
+
+// wait returns when a program has ended, and ends what it has left running.
+func wait(cmd *exec.Cmd) error {
+	var left error
+	if awaitExit(cmd.Process.Pid) == nil {
+		left = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	if err := cmd.Wait(); err != nil {
+		return err
+	}
+	if left != nil && !errors.Is(left, syscall.ESRCH) {
+		return fmt.Errorf("end what it left running: %w", left)
+	}
+	return nil
 }
 
 func (r *run) prepare(ctx context.Context, output *tail, args []string) *exec.Cmd {
