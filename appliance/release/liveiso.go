@@ -20,7 +20,8 @@ import (
 )
 
 // TagMachineOSImages is the payload image that holds the live ISO, coreos/coreos-<arch>.iso, with its digest beside it
-// under the same name with the ending .sha256. Payloads before 4.10 have none.
+// under the same name with the ending .sha256. Payloads before 4.10 have none; those of OpenShift 5 also have one of RHEL 10,
+// coreos/coreos10-<arch>.iso, which goes before it.
 const TagMachineOSImages = "machine-os-images"
 
 // maxSumFile bounds the file with the digest, in bytes.
@@ -53,20 +54,32 @@ func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain
 	if err != nil {
 		return "", mirror.Failed(served.Ref.Name(), served, err, secret)
 	}
-	x := &isoExtraction{name: "coreos/coreos-" + p.Architecture + ".iso", begin: begin}
-	for _, layer := range slices.Backward(manifest.Layers) {
-		d := &blobDownload{client: client, served: served, secret: secret, blob: layer}
-		stream := &blobStream{ctx: ctx, download: d, clock: l.clock, library: l, sum: sha256.New()}
-		err := scanLayer(stream, x.visit)
-		if err = errors.Join(err, stream.close()); err != nil {
-			return "", fmt.Errorf("read the live ISO out of release %s: %w", p.Version, err)
-		}
-		if x.found {
-			l.log.Info("live ISO taken out of a release", "version", p.Version, "architecture", p.Architecture, "from", served.Ref.Name())
-			return x.sum, nil
+	names := isoNames(p)
+	for _, name := range names {
+		x := &isoExtraction{name: name, begin: begin}
+		for _, layer := range slices.Backward(manifest.Layers) {
+			d := &blobDownload{client: client, served: served, secret: secret, blob: layer}
+			stream := &blobStream{ctx: ctx, download: d, clock: l.clock, library: l, sum: sha256.New()}
+			err := scanLayer(stream, x.visit)
+			if err = errors.Join(err, stream.close()); err != nil {
+				return "", fmt.Errorf("read the live ISO out of release %s: %w", p.Version, err)
+			}
+			if x.found {
+				l.log.Info("live ISO taken out of a release", "version", p.Version, "architecture", p.Architecture, "file", name, "from", served.Ref.Name())
+				return x.sum, nil
+			}
 		}
 	}
-	return "", fmt.Errorf("%s holds no %s; the release %s has no live ISO for %s", served.Ref.Name(), x.name, p.Version, p.Architecture)
+	return "", fmt.Errorf("%s holds no %s; the release %s has no live ISO for %s", served.Ref.Name(), strings.Join(names, " and no "), p.Version, p.Architecture)
+}
+
+// isoNames are the names of a payload's live ISO, the one to be taken first.
+func isoNames(p *Payload) []string {
+	name := "coreos/coreos-" + p.Architecture + ".iso"
+	if major, _, err := majorMinor(p.Version); err == nil && major >= 5 {
+		return []string{"coreos/coreos10-" + p.Architecture + ".iso", name}
+	}
+	return []string{name}
 }
 
 // isoExtraction takes the ISO and its digest out of one layer.

@@ -50,6 +50,38 @@ func TestTheLiveISOIsStreamedOutOfThePayload(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(sum[:]), said)
 }
 
+func TestOpenShiftFiveStartsFromItsNewestISO(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		files   []string
+		want    string
+	}{
+		"both":                  {"5.0.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"}, "coreos/coreos10-x86_64.iso"},
+		"the older alone":       {"5.0.0", []string{"coreos/coreos-x86_64.iso"}, "coreos/coreos-x86_64.iso"},
+		"an earlier OpenShift":  {"4.22.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"}, "coreos/coreos-x86_64.iso"},
+		"neither for this arch": {"5.0.0", []string{"coreos/coreos-aarch64.iso"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			var entries []tarEntry
+			for _, path := range c.files {
+				entries = append(entries, file(path, path))
+			}
+			p := s.installerPayload(layer(t, entries...))
+			p.Multi, p.Version = false, c.version
+			p.Images[TagMachineOSImages] = p.Images[TagInstaller]
+			var got bytes.Buffer
+			_, err := s.library().LiveISO(t.Context(), p, nil, func(int64) (io.Writer, error) { return &got, nil })
+			if c.want == "" {
+				require.ErrorContains(t, err, "holds no coreos/coreos10-x86_64.iso and no coreos/coreos-x86_64.iso; the release 5.0.0 has no live ISO for x86_64")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, got.String())
+		})
+	}
+}
+
 func TestALiveISOGoesOnWhereTheConnectionBroke(t *testing.T) {
 	s := newSite(t)
 	content := isoBytes(1 << 20)

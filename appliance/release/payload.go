@@ -46,6 +46,7 @@ type Payload struct {
 	Architecture string            // x86_64, aarch64, ppc64le or s390x: the one that was read
 	Multi        bool              // the payload serves several architectures
 	OSVersion    string            // of the CoreOS boot images of Architecture, "" when the payload names none
+	OSStreams    map[string]string // the same of each stream (rhel-9, rhel-10) that the payload has, nil when it has but one
 	Images       map[string]string // payload tag -> pull spec
 	ServedBy     string            // the reference that answered: a mirror's, or the source's
 }
@@ -232,26 +233,48 @@ func (p *Payload) readMetadata(data []byte) error {
 	return nil
 }
 
-// readBootImages takes the OS version out of the ConfigMap coreos-bootimages, whose data.stream is CoreOS stream metadata as a
-// JSON string. Payloads before 4.8 have none.
+// readBootImages takes the OS versions out of the ConfigMap coreos-bootimages, whose data.stream is CoreOS stream metadata as a
+// JSON string: that of the default stream. Where there are several (from 4.22 on), data.streams has the metadata of each by
+// its name. Payloads before 4.8 have none.
 func (p *Payload) readBootImages(data []byte) error {
 	if data == nil {
 		return nil
 	}
-	var config struct{ Data struct{ Stream string } }
+	var config struct {
+		Data struct{ Stream, Streams string }
+	}
 	if err := yaml.Unmarshal(data, &config); err != nil {
 		return fmt.Errorf("read %s: %w", coreOSBootImagesFile, err)
 	}
-	var stream struct {
-		Architectures map[string]struct {
-			Artifacts map[string]struct{ Release string }
-		}
-	}
+	var stream streamMetadata
 	if err := json.Unmarshal([]byte(config.Data.Stream), &stream); err != nil {
 		return fmt.Errorf("read the stream metadata in %s: %w", coreOSBootImagesFile, err)
 	}
-	p.OSVersion = stream.Architectures[p.Architecture].Artifacts["metal"].Release
+	p.OSVersion = stream.metal(p.Architecture)
+	if config.Data.Streams == "" {
+		return nil
+	}
+	var streams map[string]streamMetadata
+	if err := json.Unmarshal([]byte(config.Data.Streams), &streams); err != nil {
+		return fmt.Errorf("read the metadata of the streams in %s: %w", coreOSBootImagesFile, err)
+	}
+	p.OSStreams = make(map[string]string, len(streams))
+	for name, stream := range streams {
+		p.OSStreams[name] = stream.metal(p.Architecture)
+	}
 	return nil
+}
+
+// streamMetadata is the part of CoreOS stream metadata about versions.
+type streamMetadata struct {
+	Architectures map[string]struct {
+		Artifacts map[string]struct{ Release string }
+	}
+}
+
+// metal is the version of the images for machines, of an architecture.
+func (s streamMetadata) metal(arch string) string {
+	return s.Architectures[arch].Artifacts["metal"].Release
 }
 
 // imageFor picks the image of the architecture out of a list that is called image; anything else is an image already. On a list, "" means

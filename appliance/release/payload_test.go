@@ -3,9 +3,12 @@ package release
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -222,6 +225,22 @@ func TestPayloadsOfRealReleases(t *testing.T) {
 	p := &Payload{Architecture: "x86_64"}
 	require.NoError(t, p.readBootImages(read("5.0-installer-coreos-bootimages.yaml")))
 	require.Empty(t, p.OSVersion, "this one was stripped of the metal artifacts")
+	require.Equal(t, []string{"rhel-10", "rhel-9"}, slices.Sorted(maps.Keys(p.OSStreams)))
+}
+
+func TestAPayloadOfSeveralStreamsNamesEach(t *testing.T) {
+	stream := func(version string) string {
+		return fmt.Sprintf(`{"architectures":{"x86_64":{"artifacts":{"metal":{"release":%q}}}}}`, version)
+	}
+	p := &Payload{Architecture: "x86_64"}
+	require.NoError(t, p.readBootImages([]byte("data:\n  stream: '"+stream("9.8.1")+"'\n  streams: '{\"rhel-9\":"+stream("9.8.1")+",\"rhel-10\":"+stream("10.2.1")+"}'\n")))
+	require.Equal(t, "9.8.1", p.OSVersion)
+	require.Equal(t, map[string]string{"rhel-9": "9.8.1", "rhel-10": "10.2.1"}, p.OSStreams)
+
+	require.ErrorContains(t, p.readBootImages([]byte("data: {stream: '{}', streams: '[]'}")), "read the metadata of the streams in release-manifests/0000_50_installer_coreos-bootimages.yaml")
+	one := &Payload{Architecture: "x86_64"}
+	require.NoError(t, one.readBootImages([]byte("data: {stream: '"+stream("9.6.2")+"'}")))
+	require.Nil(t, one.OSStreams)
 }
 
 func FuzzImageReferences(f *testing.F) {
