@@ -80,6 +80,9 @@ func TestInstallerIsFoundWhereverTheImageHasIt(t *testing.T) {
 		"not at all":              {[]v1.Layer{layer(t, file("usr/bin/oc", "oc"))}, "!holds no usr/bin/openshift-install"},
 		"a link to nothing":       {[]v1.Layer{layer(t, symlink(installerPath, "/opt/tool"))}, "!holds no opt/tool"},
 		"links in a ring":         {[]v1.Layer{layer(t, symlink(installerPath, "b"), symlink("usr/bin/b", "openshift-install"))}, "!too many links"},
+		"a name out of the image": {[]v1.Layer{layer(t, file("../../"+installerPath, "new"))}, "new"},
+		"a bomb of gzip":          {[]v1.Layer{gzipped(t, file("var/zeros", strings.Repeat("\x00", packedFloor+1<<20)), program)}, "!unpacks to more than 250 times its size"},
+		"a bomb of zstd":          {[]v1.Layer{zstded(t, file(installerPath, strings.Repeat("\x00", packedFloor+1<<20)))}, "!unpacks to more than 250 times its size"},
 		"a layer cut short":       {[]v1.Layer{cut(t, gzipped(t, file(installerPath, noise(1<<16))))}, "!unexpected EOF"},
 		"a tar cut short":         {[]v1.Layer{cut(t, layer(t, file(installerPath, noise(1<<16))))}, "!unexpected EOF"},
 	} {

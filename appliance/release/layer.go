@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"path"
@@ -25,12 +26,16 @@ func (e entry) regular() bool { return e.header.Typeflag == tar.TypeReg }
 
 // scanLayer calls visit for every entry of a layer as it comes from a registry, and reads the blob to its end, so that a reader
 // that verifies a digest gets to say so. An empty blob is an empty layer.
+//
+// A layer that unpacks to much more than layers do is refused in the middle: it is made to fill disks or to cost time.
 func scanLayer(blob io.Reader, visit func(entry) error) error {
-	plain, err := decompress(blob)
+	packed := &counted{Reader: blob}
+	unpacked, err := decompress(packed)
 	if err != nil {
 		return err
 	}
-	defer plain.Close()
+	defer unpacked.Close()
+	plain := &bounded{Reader: unpacked, packed: packed}
 	tr := tar.NewReader(plain)
 	for {
 		header, err := tr.Next()
@@ -49,6 +54,42 @@ func scanLayer(blob io.Reader, visit func(entry) error) error {
 	}
 	_, err = io.Copy(io.Discard, blob)
 	return err
+}
+
+// What layers are packed to: programs to a half or a third, logs to a twentieth. Below the floor, bytes, nothing is refused.
+const (
+	packedAtMost = 250
+	packedFloor  = 64 << 20
+)
+
+// errBomb is the error of a layer that unpacks to much more than layers do.
+var errBomb = fmt.Errorf("it unpacks to more than %d times its size, which no layer of a release does; mirror the image again", packedAtMost)
+
+// counted counts what is read through it, in bytes.
+type counted struct {
+	io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// bounded ends when what is read is far more than what it was unpacked from.
+type bounded struct {
+	io.Reader
+	packed *counted
+	n      int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.n += int64(n); b.n > packedFloor && b.n > packedAtMost*b.packed.n {
+		return n, errBomb
+	}
+	return n, err
 }
 
 // decompress tells the compression by the content, since media types are not to be relied on: gzip, zstd or none.

@@ -242,6 +242,7 @@ func (p *Prover) Prove(ctx context.Context, request Request, progress func(Progr
 		return nil, err
 	}
 	s.findElsewhere(ctx, results)
+	s.findOtherDigests(ctx, results)
 	if request.Bytes {
 		if err := s.readAll(ctx, results); err != nil {
 			return nil, err

@@ -1,0 +1,104 @@
+package prover
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+const (
+	tagListLimit = 8 << 20 // bytes of a list of tags
+	tagsAsked    = 4       // for each image
+)
+
+// findOtherDigests looks whether an image that a mirror lacks by its digest is there by a tag, with another digest. That is so
+// when a list for several architectures was copied for one, and when a catalog was filtered: what is copied is whole, and
+// nobody can pull it.
+func (s *session) findOtherDigests(ctx context.Context, results []Result) {
+	lists := map[string][]string{} // tags by repository
+	for i := range results {
+		result := &results[i]
+		if result.Verdict != MissingManifest || result.Elsewhere != "" {
+			continue
+		}
+		wanted, err := name.NewDigest(result.Ref)
+		if err != nil {
+			continue
+		}
+		r := s.repositoryNamed(repositoryOf(result.Endpoint))
+		if r == nil {
+			continue
+		}
+		tags, known := lists[r.name()]
+		if !known {
+			tags = r.tags(ctx)
+			lists[r.name()] = tags
+		}
+		for _, tag := range likelyTags(tags, result.Names) {
+			digest := r.digestOf(ctx, tag)
+			if digest == "" || digest == wanted.DigestStr() {
+				continue
+			}
+			result.Text = fmt.Sprintf("%s has no %s, but its tag %s is %s: a list of several architectures that was copied for one, or an image that was built again, has another digest; mirror it by its digest, with all architectures.",
+				r.name(), describe(result.Image), tag, digest)
+			break
+		}
+	}
+}
+
+func (s *session) repositoryNamed(wanted string) *repository {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.repositories {
+		if r.name() == wanted {
+			return r
+		}
+	}
+	return nil
+}
+
+// likelyTags are those by which mirrors name an image: VERSION-ARCH-COMPONENT, and VERSION-ARCH for the release image.
+func likelyTags(tags, names []string) []string {
+	var likely []string
+	for _, tag := range tags {
+		if strings.HasPrefix(tag, "sha256-") || len(likely) == tagsAsked {
+			continue
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return name == ReleaseImageName || strings.HasSuffix(tag, "-"+name) }) {
+			likely = append(likely, tag)
+		}
+	}
+	return likely
+}
+
+// tags lists the repository's tags; none when it does not tell.
+func (r *repository) tags(ctx context.Context) []string {
+	response, failed := r.ask(ctx, http.MethodGet, "tags/list", nil)
+	if failed != nil {
+		return nil
+	}
+	var list struct{ Tags []string }
+	err := json.NewDecoder(io.LimitReader(response.Body, tagListLimit)).Decode(&list)
+	if closeErr := response.Body.Close(); err != nil || closeErr != nil {
+		return nil
+	}
+	return list.Tags
+}
+
+// digestOf is the digest of what a tag names, "" when the registry does not tell.
+func (r *repository) digestOf(ctx context.Context, tag string) string {
+	response, failed := r.ask(ctx, http.MethodHead, "manifests/"+tag, http.Header{"Accept": {acceptManifests}})
+	if failed != nil {
+		return ""
+	}
+	if err := response.Body.Close(); err != nil {
+		return ""
+	}
+	return response.Header.Get("Docker-Content-Digest")
+}
