@@ -100,6 +100,7 @@ type testReleases struct {
 	failure   error         // of Generate
 	started   chan struct{} // if set, Generate says so here and then waits for its context's end
 	running   atomic.Int64
+	made      atomic.Int64 // times that files were generated
 }
 
 func (r *testReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
@@ -128,6 +129,7 @@ func (r *testReleases) Generate(ctx context.Context, _ *release.Installer, _ rel
 	if r.failure != nil {
 		return nil, r.failure
 	}
+	r.made.Add(1)
 	ignition := []byte(`{"ignition":{"version":"3.2.0"}}`)
 	return &release.Generated{
 		ClusterID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", InfraID: "bench-x7kq2",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/release"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -146,6 +149,41 @@ func TestCancellingAPreparationEndsItsRun(t *testing.T) {
 	require.Zero(t, b.releases.running.Load(), "and the second with the engine")
 	b.requireCluster(cluster, clusterPreparing)
 	require.NotContains(t, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
+}
+
+// Certificates begin when they are made and do not last long, so each try has its own; and what is made is for nobody who has
+// the database alone.
+func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
+	b := newBench(t, nil)
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	b.Engine.Secrets, err = key.Box("pull-secrets", nil)
+	require.NoError(t, err)
+	cluster, env := b.singleNode()
+	h := b.host(env, 1)
+	for try := range int64(2) {
+		b.press(cluster)
+		b.prepareAll()
+		require.Equal(t, try+1, b.releases.made.Load())
+		for _, name := range []string{release.KubeadminPassword, fileKubeconfigNoIngress, release.BootstrapIgnition, release.InstallConfig} {
+			file, _, err := installerFiles.Open(b.DB, cluster+"/"+name)
+			require.NoError(t, err)
+			kept, err := io.ReadAll(file)
+			require.NoError(t, errors.Join(err, file.Close()))
+			require.True(t, sitekey.Sealed(kept), name)
+		}
+		password, err := b.readFile(cluster, release.KubeadminPassword)
+		require.NoError(t, err)
+		require.Equal(t, "aaaaa-bbbbb-ccccc-ddddd", string(password))
+		_, err = b.CancelInstallation(t.Context(), cluster)
+		require.NoError(t, err)
+		require.NoError(t, h.register())
+		h.report()
+	}
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return installerFiles.Keys(tx, cluster+"/", func(key string) error { return errors.New(key + " is left") })
+	}))
 }
 
 func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {

@@ -435,6 +435,9 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	if err != nil {
 		return err
 	}
+	if joined, err = e.Secrets.SealBytes(joined); err != nil {
+		return err
+	}
 	staged, err := e.DB.Stage(ctx, bytes.NewReader(joined))
 	if err != nil {
 		return err

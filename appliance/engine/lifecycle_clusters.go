@@ -132,7 +132,7 @@ func clusterInstallations() []row[clusterSituation] {
 	tooFew := func(s clusterSituation) bool { return !s.enoughLeft }
 	waits := func(s clusterSituation) bool { return s.pendingAction }
 	return []row[clusterSituation]{
-		{on: onRefresh, from: clusterRunning, when: totalTimedOut, because: "the whole installation took too long", to: clusterFailed, info: tells("The installation took too long. Download the logs, reset the cluster and install again.")},
+		{on: onRefresh, from: clusterRunning, when: totalTimedOut, because: "the whole installation took too long", to: clusterFailed, info: tells("The installation took too long: the certificates that are made for an installation last 24 hours. Download the logs, reset the cluster and install again, which makes new ones.")},
 		{on: onRefresh, from: in(clusterFinalizing), when: timedOut, because: "it took too long", to: clusterFailed, info: tells("The cluster did not finish in time. Download the logs, reset the cluster and install again.")},
 		{on: onRefresh, from: in(clusterFinalizing), when: stageEnds, because: "the stage took too long", to: clusterFailed, info: func(s clusterSituation) string {
 			return fmt.Sprintf("The cluster did not finish in time: its stage %q took longer than %s. Download the logs, reset the cluster and install again.", s.stage(), s.stageLimit)

@@ -236,12 +236,9 @@ func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error)
 func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, generated *release.Generated, files map[string][]byte) error {
 	staged := make(map[string]*store.Staged, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		content := files[name]
-		if madeOfSecrets(name) {
-			var err error
-			if content, err = e.Secrets.SealBytes(content); err != nil {
-				return fmt.Errorf("keeping %s: %w", name, err)
-			}
+		content, err := e.Secrets.SealBytes(files[name])
+		if err != nil {
+			return fmt.Errorf("keeping %s: %w", name, err)
 		}
 		file, err := e.DB.Stage(ctx, bytes.NewReader(content))
 		if err != nil {

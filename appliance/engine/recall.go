@@ -54,7 +54,7 @@ func FindCluster(db *store.DB, text string) (string, error) {
 // history. It works on the store of a stopped appliance too. A cluster that was deleted is found as long as its history is
 // kept; one that is not known at all is refused with kind NotFound. The box is the one that pull secrets were sealed with.
 func RecallCluster(ctx context.Context, db *store.DB, sealed *sitekey.Box, id string) (*Recall, error) {
-	r := &recaller{db: db, secrets: journal.Secrets{Open: sealed.Open}, cluster: id, owners: map[string]bool{id: true}, present: make(map[string][]byte), versions: make(map[string]uint64)}
+	r := &recaller{db: db, sealed: sealed, secrets: journal.Secrets{Open: sealed.Open}, cluster: id, owners: map[string]bool{id: true}, present: make(map[string][]byte), versions: make(map[string]uint64)}
 	recall := &Recall{}
 	err := db.View(func(tx *store.Tx) error {
 		if err := r.findOwners(tx); err != nil {
@@ -89,6 +89,7 @@ func RecallCluster(ctx context.Context, db *store.DB, sealed *sitekey.Box, id st
 // recaller gathers a cluster's past.
 type recaller struct {
 	db      *store.DB
+	sealed  *sitekey.Box
 	cluster string
 	name    string
 	owners  map[string]bool // the cluster, its infra-envs and its hosts: see historyOwner
@@ -208,6 +209,9 @@ func (r *recaller) secretFile(name string) error {
 	}
 	text, err := io.ReadAll(file)
 	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if text, err = r.sealed.OpenBytes(text); err != nil {
 		return err
 	}
 	if name == fileKubeadminPassword {

@@ -9,7 +9,8 @@ import (
 	"landfall/store"
 )
 
-// Pull secrets lie sealed in the store: in the rows of clusters and infra-envs, and in the files that are made of them. They are
+// Pull secrets lie sealed in the store, in the rows of clusters and infra-envs, and so do all files that installations generate:
+// they hold pull secrets, private keys and passwords. They are
 // sealed when they are written and opened where they are used, so that the database and its backups hold none in clear. Rows
 // that were written before there was a key are sealed when they are written next.
 
@@ -35,9 +36,6 @@ func (e *Engine) seal(secret *string) (err error) {
 	*secret, err = e.Secrets.Seal(*secret)
 	return err
 }
-
-// madeOfSecrets tells of a generated file whether a pull secret is in it.
-func madeOfSecrets(name string) bool { return name == fileBootstrap || name == fileInstallConfig }
 
 // openedFile is the content of a file that was sealed.
 type openedFile struct{ *bytes.Reader }
