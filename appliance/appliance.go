@@ -145,6 +145,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.plays, err = newRehearsals(a); err != nil {
 		return nil, err
 	}
+	a.mirror.engine = a.engine
 	a.mirror.exists = func(level mirror.Level) error { return levelExists(a.engine, level) }
 	a.mirror.changed = func(ctx context.Context, level mirror.Level) {
 		a.engine.RefreshImages(ctx, level)

@@ -56,6 +56,7 @@ type siteMirror struct {
 	releases   *release.Library // set before the first question of the engine
 	clock      clockwork.Clock
 	log        *slog.Logger
+	engine     *engine.Engine                      // set before the first question of the console
 	exists     func(mirror.Level) error            // whether there is such a cluster or infra-env, fit for problem.From
 	changed    func(context.Context, mirror.Level) // after the rules of a level changed; may be nil
 
@@ -376,6 +377,12 @@ func (m *siteMirror) Explain(level mirror.Level, image string) (*mirror.Explanat
 		return nil, problem.BadRequest("%s", sentenceCase(err.Error()))
 	}
 	return explained, nil
+}
+
+// Later is what a cluster can only be given of its mirror's when it runs.
+func (m *siteMirror) Later(clusterID string) ([]byte, error) {
+	documents, err := m.engine.MirrorLater(clusterID)
+	return documents, api.Problem(err)
 }
 
 func sentenceCase(text string) string {

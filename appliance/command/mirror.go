@@ -26,7 +26,7 @@ func newMirror() *cobra.Command {
 		Use:   "mirror",
 		Short: "Import, show and explain the site's mirror rules",
 	}
-	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove(), newMirrorProve(), newMirrorAcceptGaps())
+	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove(), newMirrorLater(), newMirrorProve(), newMirrorAcceptGaps())
 	return cmd
 }
 
@@ -241,6 +241,33 @@ func writeExplanation(out io.Writer, explained *mirror.Explanation) error {
 		err = errors.Join(err, noteErr)
 	}
 	return err
+}
+
+func newMirrorLater() *cobra.Command {
+	appliance := &client{}
+	var cluster string
+	cmd := &cobra.Command{
+		Use:   "later --cluster ID",
+		Short: "Write what came with a cluster's mirror and can only be applied when the cluster runs",
+		Long: "Write what came with a cluster's mirror rules and can't be among its manifests, as YAML for oc apply -f -: UpdateServices,\n" +
+			"and ClusterCatalogs where the kind comes too late.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster == "" {
+				return usage("give --cluster")
+			}
+			var documents []byte
+			path := strings.Replace(console.MirrorLaterRoute, ":id", url.PathEscape(cluster), 1)
+			if err := appliance.call(cmd.Context(), http.MethodGet, path, nil, &documents); err != nil {
+				return err
+			}
+			_, err := cmd.OutOrStdout().Write(documents)
+			return err
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster")
+	return cmd
 }
 
 func newMirrorRemove() *cobra.Command {

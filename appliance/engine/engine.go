@@ -52,6 +52,8 @@ type Mirror interface {
 	// InstallConfig are the rules for digests as install-config has them; Manifests are what that has no word for.
 	InstallConfig(mirror.Target) []mirror.ImageDigestSource
 	Manifests(mirror.Target) ([]mirror.Manifest, error)
+	// LaterObjects are what a cluster can only be given when it runs.
+	LaterObjects(mirror.Target) []mirror.Object
 	// FollowPolicies takes over what a person's mirror sets say of whether sources are contacted.
 	FollowPolicies(documents ...[]byte) (*mirror.Rules, error)
 }

@@ -46,6 +46,21 @@ func (p *plan) mirrorManifests(made map[string][]byte) (map[string][]byte, error
 	return manifests, nil
 }
 
+// MirrorLater returns what came with a cluster's mirror rules and can only be applied when the cluster runs, as YAML documents;
+// nothing if there is nothing of that kind.
+func (e *Engine) MirrorLater(id string) ([]byte, error) {
+	row, err := e.clusterRow(id)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{engine: e, row: row, mirror: e.clusterAccess(&row.API).Mirror}
+	var documents []byte
+	for _, object := range p.mirror.LaterObjects(p.mirrorTarget()) {
+		documents = append(append(documents, "---\n"...), object.YAML...)
+	}
+	return documents, nil
+}
+
 // mirrorTarget is what the cluster's version understands of mirror rules.
 func (p *plan) mirrorTarget() mirror.Target {
 	version := p.row.API.OpenshiftVersion

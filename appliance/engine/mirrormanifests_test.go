@@ -2,8 +2,10 @@ package engine
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/openshift/assisted-service/models"
@@ -53,6 +55,50 @@ kind: CatalogSource
 metadata: {name: cs-redhat-operator-index-v4-19, namespace: openshift-marketplace}
 spec: {image: "mirror.example.com/redhat/redhat-operator-index:v4.19", sourceType: grpc}
 `
+
+func TestWhatAClusterCanOnlyBeGivenLaterIsKeptForIt(t *testing.T) {
+	b := newBench(t, nil)
+	rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml", Data: []byte(sealedOfTest)}}})
+	require.NoError(t, err)
+	b.Engine.AccessAt = func(level mirror.Level) Access { return Access{Mirror: rules, Releases: b.Engine.Releases} }
+	single, _ := b.singleNode()
+	later, err := b.MirrorLater(single)
+	require.NoError(t, err)
+	require.Contains(t, string(later), "---\napiVersion: updateservice.operator.openshift.io/v1\n")
+	require.Contains(t, string(later), "kind: ClusterCatalog")
+	three, _ := b.threeNodes(true)
+	later, err = b.MirrorLater(three)
+	require.NoError(t, err)
+	require.NotContains(t, string(later), "kind: ClusterCatalog", "it is among the manifests")
+	_, err = b.MirrorLater("00000000-0000-4000-8000-000000000000")
+	b.requireRefused(err, NotFound, "no cluster")
+}
+
+func TestCAsOfAllWhomTheNodesTrustAreInTheClusterOnce(t *testing.T) {
+	first, second := testCertificate(t), testCertificate(t)
+	b := newBench(t, nil)
+	authority := func(text string) *mirror.Rules {
+		rules, err := mirror.Parse(mirror.Sources{CABundle: []mirror.Document{{Name: "ca.pem", Data: []byte(text)}}})
+		require.NoError(t, err)
+		return rules
+	}
+	b.Engine.AccessAt = func(level mirror.Level) Access {
+		rules := authority(first)
+		if level.InfraEnv != "" {
+			rules = authority(first + second)
+		}
+		return Access{Mirror: rules, Releases: b.Engine.Releases}
+	}
+	cluster, env := b.singleNode()
+	b.host(env, 1)
+	plan, err := b.planInstallation(cluster)
+	require.NoError(t, err)
+	var config struct{ AdditionalTrustBundle, AdditionalTrustBundlePolicy string }
+	require.NoError(t, json.Unmarshal(plan.installConfig(), &config))
+	require.Equal(t, "Always", config.AdditionalTrustBundlePolicy)
+	require.Equal(t, strings.TrimSpace(first)+"\n"+strings.TrimSpace(second)+"\n", config.AdditionalTrustBundle, "that of the infra-env alone, too; each once, and nothing behind")
+	require.Equal(t, "no PEM\n"+strings.TrimSpace(first)+"\n", string(joinBundles("no PEM ", first+"# a comment\n\n", first)))
+}
 
 func TestTheFinishedClusterIsToldOfTheMirror(t *testing.T) {
 	const (

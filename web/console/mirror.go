@@ -19,6 +19,9 @@ import (
 // which little is kept.
 const MirrorRoute = BasePath + "/mirror"
 
+// MirrorLaterRoute is the route of what is to be applied to a cluster that runs.
+const MirrorLaterRoute = BasePath + "/clusters/:id/mirror-later"
+
 // MirrorUploadBytes bounds a posted archive.
 const MirrorUploadBytes = 1 << 30
 
@@ -34,6 +37,8 @@ type Mirror interface {
 	Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) (*MirrorModel, error)
 	// Remove forgets an import of a level.
 	Remove(ctx context.Context, level mirror.Level, name string) error
+	// Later is what a cluster can only be given of its mirror's when it runs: YAML documents.
+	Later(clusterID string) ([]byte, error)
 	// Explain says where an image is pulled from at a level.
 	Explain(level mirror.Level, image string) (*mirror.Explanation, error)
 }
@@ -89,6 +94,7 @@ func (m mirrorRules) register(router *echo.Echo) {
 	router.POST(MirrorRoute, m.add)
 	router.DELETE(MirrorRoute+"/imports/:name", m.remove)
 	router.GET(MirrorRoute+"/explain", m.explain)
+	router.GET(MirrorLaterRoute, m.later)
 }
 
 // level is what a request is about: the appliance, or the cluster or infra-env that its query names.
@@ -163,6 +169,14 @@ func (m mirrorRules) remove(c echo.Context) error {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
+}
+
+func (m mirrorRules) later(c echo.Context) error {
+	documents, err := m.mirror.Later(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "application/yaml", documents)
 }
 
 func (m mirrorRules) explain(c echo.Context) error {
