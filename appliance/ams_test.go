@@ -89,6 +89,17 @@ func (p *amsPass) post(path string, body []byte, status int) []byte {
 	return answer
 }
 
+func (p *amsPass) get(path string) string {
+	p.Helper()
+	response, err := http.Get(p.address + path)
+	require.NoError(p, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(p, err)
+	require.NoError(p, response.Body.Close())
+	require.Equal(p, http.StatusOK, response.StatusCode, string(text))
+	return string(text)
+}
+
 func (p *amsPass) status() ams.Status {
 	p.Helper()
 	response, err := http.Get(p.address + console.AMSPath)
@@ -157,8 +168,16 @@ func TestASiteThatWasOfflineLooksInAMSLikeOneThatWasNot(t *testing.T) {
 	require.Equal(t, ams.ByHand, offline.status().State)
 	require.Equal(t, 1, offline.status().Waiting)
 	require.Empty(t, offline.ams.Requests(), "nobody was asked")
+	require.Contains(t, offline.get(console.MetricsPath), "landfall_ams_outbox_clusters{state=\"waiting\"} 1\n")
+	require.Contains(t, offline.get(console.AMSPath+"/plan"), "status Active")
+	shadow := offline.status().Clusters[0].SubscriptionID
 	offline.carry()
 	require.Equal(t, 1, offline.status().Sent)
+
+	for _, id := range []string{shadow, offline.status().Clusters[0].SubscriptionID} {
+		require.Contains(t, offline.get(apiPath+"/clusters?ams_subscription_ids="+id), `"name":"one"`, "both ids lead to the cluster")
+	}
+	require.NotContains(t, offline.get(apiPath+"/clusters?ams_subscription_ids=2GOuuT2l3odeHRdWqY57fviSE2K"), `"name":"one"`)
 
 	rows := online.rows()
 	require.Len(t, rows, 1)

@@ -29,15 +29,12 @@ func (c hurriedClock) After(d time.Duration) <-chan time.Time {
 	return done
 }
 
-// paced has the relay make so many calls a second, on a clock that goes on by itself.
-func paced(s **site, rate float64) func(*Options) {
-	return func(o *Options) {
-		hurried := hurriedClock{(*s).clock}
-		o.Workers = 1
-		o.Client = NewClient(ClientOptions{
-			URL: amsURL, TokenURL: ssoURL, Transport: (*s).wire, Credentials: (*s).secret, Clock: hurried, Logger: slog.New(slog.DiscardHandler), Rate: rate,
-		})
-	}
+// pace has the relay make so many calls a second, on a clock that goes on by itself.
+func (s *site) pace(rate float64) {
+	s.relay.options.Workers = 1
+	s.relay.options.Client = NewClient(ClientOptions{
+		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, Clock: hurriedClock{s.clock}, Logger: slog.New(slog.DiscardHandler), Rate: rate,
+	})
 }
 
 // registerMany writes what AMS must hear of so many clusters, some thousand in a transaction.
@@ -59,9 +56,8 @@ func registerMany(tb testing.TB, db *store.DB, count int, now time.Time) {
 
 func TestFaultsOfNumbers(t *testing.T) {
 	t.Run("36 thousands of records, and the line is back", func(t *testing.T) {
-		var s *site
-		s = newSite(t)
-		paced(&s, 10)(&s.relay.options)
+		s := newSite(t)
+		s.pace(10)
 		s.ams.FullAnswers = true
 		registerMany(t, s.db, *clusters, s.clock.Now())
 		require.NoError(t, s.scan())

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/web/api/description"
 	"landfall/web/problem"
 )
@@ -26,11 +27,16 @@ func (s *Service) listClusters(c echo.Context) error {
 	if id != "" || owner != "" || len(subscriptions) > 0 {
 		wanted = func(cluster *models.Cluster) bool {
 			return (id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" || cluster.UserName == owner) &&
-				(len(subscriptions) == 0 || slices.Contains(subscriptions, cluster.AmsSubscriptionID.String()))
+				(len(subscriptions) == 0 || slices.ContainsFunc(subscriptions, func(id string) bool { return hasSubscription(cluster, id) }))
 		}
 	}
 	clusters, err := s.Engine.ClusterList(flag(c, "with_hosts"), wanted)
 	return answerRendered(c, clusters, err)
+}
+
+// hasSubscription tells whether a cluster has a subscription of that id, or had it before AMS gave it one.
+func hasSubscription(cluster *models.Cluster, id string) bool {
+	return cluster.AmsSubscriptionID.String() == id || outbox.ClusterOf(id) == cluster.ID.String()
 }
 
 func (s *Service) registerCluster(c echo.Context) error {

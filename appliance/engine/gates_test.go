@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
+	b := newBench(t, nil)
+	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: severalArchitectures, URL: "quay.io/release:4.20.8-multi"})
+	has := map[string]bool{}
+	register := func(architecture string) (*models.Cluster, error) {
+		return b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+			Name: swag.String("one"), OpenshiftVersion: swag.String("4.20.8"), CPUArchitecture: architecture, PullSecret: swag.String(testPullSecret),
+		})
+	}
+	ignore := func(cluster *models.Cluster) error {
+		_, err := b.IgnoreValidations(t.Context(), cluster.ID.String(), &models.IgnoredValidations{HostValidationIds: `["has-cpu-cores-for-role"]`})
+		return err
+	}
+	free, err := register("multi")
+	require.NoError(t, err, "nothing is gated by default")
+	require.NoError(t, ignore(free))
+	require.False(t, free.OrgSoftTimeoutsEnabled)
+
+	b.Capable = func(capability string) bool { return has[capability] }
+	_, err = register("multi")
+	b.requireRefused(err, Invalid, "capability.organization.bare_metal_installer_multiarch")
+	plain, err := register("x86_64")
+	require.NoError(t, err)
+	b.requireRefused(ignore(plain), Invalid, "capability.organization.ignore_validations")
+	require.False(t, plain.OrgSoftTimeoutsEnabled)
+
+	has = map[string]bool{capabilityMultiarch: true, capabilityIgnoreValidations: true, capabilitySoftTimeouts: true}
+	several, err := register("multi")
+	require.NoError(t, err)
+	require.NoError(t, ignore(several))
+	require.True(t, several.OrgSoftTimeoutsEnabled)
+	require.True(t, b.warnsOnly(several))
+	require.False(t, b.warnsOnly(plain), "clusters keep what they were made with")
+}
