@@ -10,6 +10,7 @@ import { LiveProvider } from './live/LiveProvider';
 const Installer = lazy(() => import('./Installer'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
+const NetworksPage = lazy(() => import('./networks/NetworksPage'));
 const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
 const AmsPage = lazy(() => import('./ams/AmsPage'));
 const ReferencePage = lazy(() => import('./reference/ReferencePage'));
@@ -30,6 +31,7 @@ export const App = () => (
             <Routes>
               <Route path="/os-images" element={<OsImagesPage />} />
               <Route path="/doctor" element={<DoctorPage />} />
+              <Route path="/networks" element={<NetworksPage />} />
               <Route path="/mirror" element={<MirrorPage />} />
               <Route path="/ams" element={<AmsPage />} />
               <Route path="/reference" element={<ReferencePage />} />

@@ -77,6 +77,9 @@ const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsO
       <CardExpandableContent>
         <CardBody>{isOpen && <Addresses infraEnvId={infraEnvId} />}</CardBody>
       </CardExpandableContent>
+      <CardBody>
+        <Link to={`/networks?infra_env=${infraEnvId}`}>Static networks of the hosts</Link>
+      </CardBody>
       {isOpen && <Divider />}
       <CardBody>
         <Title headingLevel="h4" size="md" className="pf-v6-u-mb-sm">

@@ -28,6 +28,7 @@ const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/assisted-in
 const pages = [
   { path: '/assisted-installer/clusters', name: 'Clusters' },
   { path: '/os-images', name: 'OS images' },
+  { path: '/networks', name: 'Networks' },
   { path: '/mirror', name: 'Mirror' },
   { path: '/doctor', name: 'Doctor' },
   { path: '/ams', name: 'OCM' },

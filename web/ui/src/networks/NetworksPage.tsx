@@ -1,0 +1,227 @@
+import {
+  Alert,
+  Button,
+  Content,
+  FormSelect,
+  FormSelectOption,
+  PageSection,
+  Spinner,
+  Stack,
+  StackItem,
+  Toolbar,
+  ToolbarContent,
+  ToolbarItem,
+} from '@patternfly/react-core';
+import { useCallback, useEffect, useState } from 'react';
+import { Link, useSearchParams } from 'react-router-dom-v5-compat';
+import { sentenceOf } from '../shell/request';
+import { useAnswer } from '../shell/useAnswer';
+import { listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
+import { fromConfig, newHost, toConfig, type Described } from './hosts';
+import { HostCard } from './HostCard';
+
+const everyTime = () => 10_000;
+const once = () => undefined;
+const settledAfter = 300;
+
+/** The page of hosts' networks: one infra-env's hosts, each in a form or as YAML, with what it would get. */
+const NetworksPage = () => {
+  const { answer: infraEnvs, error } = useAnswer(listInfraEnvs, everyTime);
+  const [query, setQuery] = useSearchParams();
+  const id = query.get('infra_env') ?? infraEnvs?.[0]?.id ?? '';
+  useEffect(() => {
+    document.title = 'Networks · Landfall';
+  }, []);
+  return (
+    <>
+      <PageSection hasBodyWrapper={false}>
+        <Content component="h1">Networks</Content>
+        <Content component="p">
+          The network of hosts that do without DHCP. It goes with the discovery image, and stays when they are installed.
+        </Content>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
+        {infraEnvs?.length === 0 && (
+          <Alert isInline variant="info" title="There is no infra-env yet.">
+            It is made with a <Link to="/assisted-installer/clusters">cluster</Link>.
+          </Alert>
+        )}
+        {id !== '' && infraEnvs && infraEnvs.length > 0 && (
+          <>
+            <Toolbar>
+              <ToolbarContent alignItems="center">
+                <ToolbarItem>
+                  <FormSelect
+                    aria-label="Infra-env"
+                    value={id}
+                    onChange={(_event, chosen) => {
+                      setQuery({ infra_env: chosen });
+                    }}
+                  >
+                    {infraEnvs.map((env) => (
+                      <FormSelectOption key={env.id} value={env.id} label={env.name} />
+                    ))}
+                  </FormSelect>
+                </ToolbarItem>
+              </ToolbarContent>
+            </Toolbar>
+            <Saved key={id} infraEnvId={id} />
+          </>
+        )}
+      </PageSection>
+    </>
+  );
+};
+
+export default NetworksPage;
+
+/** Reads what is saved once; what a person alters is not overwritten by it. */
+const Saved = ({ infraEnvId }: { infraEnvId: string }) => {
+  const ask = useCallback((signal: AbortSignal) => readHosts(infraEnvId, signal), [infraEnvId]);
+  const { answer, error, askAgain } = useAnswer(ask, once);
+  if (error) {
+    return (
+      <Alert
+        isInline
+        variant="danger"
+        title={sentenceOf(error)}
+        actionLinks={
+          <Button variant="link" isInline onClick={askAgain}>
+            Try again
+          </Button>
+        }
+      />
+    );
+  }
+  return answer ? <Hosts infraEnvId={infraEnvId} saved={answer} /> : <Spinner aria-label="Reading the networks" />;
+};
+
+/** The value as it is once it has been the same for a while. */
+const useSettled = <T,>(value: T): T => {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      setSettled(value);
+    }, settledAfter);
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [value]);
+  return settled;
+};
+
+type Outcome = { text: string; isWrong: boolean };
+
+const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] }) => {
+  const [hosts, setHosts] = useState<Described[]>(() => saved.map(fromConfig));
+  const [open, setOpen] = useState<number | undefined>(saved.length === 1 ? 0 : undefined);
+  const [outcome, setOutcome] = useState<Outcome>();
+  const [isSaving, setSaving] = useState(false);
+  const settled = useSettled(hosts);
+  const ask = useCallback(
+    (signal: AbortSignal) => previewHosts(infraEnvId, settled.map(toConfig), signal),
+    [infraEnvId, settled],
+  );
+  const { answer: preview, error } = useAnswer(ask, once);
+  const change = (altered: Described[]) => {
+    setHosts(altered);
+    setOutcome(undefined);
+  };
+  const save = () => {
+    setSaving(true);
+    saveHosts(infraEnvId, hosts.map(toConfig))
+      .then(
+        () => {
+          setOutcome({ text: 'Saved. Images that are downloaded from now on have it.', isWrong: false });
+        },
+        (thrown: unknown) => {
+          setOutcome({ text: sentenceOf(thrown), isWrong: true });
+        },
+      )
+      .finally(() => {
+        setSaving(false);
+      });
+  };
+  return (
+    <Stack hasGutter>
+      {hosts.map((described, place) => (
+        <StackItem key={place}>
+          <HostCard
+            number={place}
+            described={described}
+            preview={preview?.hosts[place]}
+            isOpen={open === place}
+            onToggle={() => {
+              setOpen(open === place ? undefined : place);
+            }}
+            onChange={(altered) => {
+              change(hosts.map((one, i) => (i === place ? altered : one)));
+            }}
+            onRemove={() => {
+              change(hosts.filter((_, i) => i !== place));
+              setOpen(undefined);
+            }}
+          />
+        </StackItem>
+      ))}
+      <StackItem>
+        <Button
+          variant="secondary"
+          onClick={() => {
+            change([...hosts, { host: nextHost(hosts) }]);
+            setOpen(hosts.length);
+          }}
+        >
+          Add a host
+        </Button>
+      </StackItem>
+      {preview && hosts.length > 0 && (
+        <StackItem>
+          <Way preview={preview} />
+        </StackItem>
+      )}
+      {error && (
+        <StackItem>
+          <Alert isInline variant="danger" title={sentenceOf(error)} />
+        </StackItem>
+      )}
+      {outcome && (
+        <StackItem>
+          <Alert isInline variant={outcome.isWrong ? 'danger' : 'success'} title={outcome.text} data-testid="networks-outcome" />
+        </StackItem>
+      )}
+      <StackItem>
+        <Button isDisabled={isSaving} isLoading={isSaving} onClick={save}>
+          Save
+        </Button>
+      </StackItem>
+    </Stack>
+  );
+};
+
+/** A new host with what hosts of a site have in common. */
+const nextHost = (hosts: Described[]) => {
+  const last = hosts.at(-1)?.host;
+  const host = newHost();
+  return last
+    ? {
+        ...last,
+        cards: last.cards.map(({ name }) => ({ mac: '', name })),
+        v4: { ...last.v4, address: '' },
+        v6: { ...last.v6, address: '' },
+      }
+    : host;
+};
+
+const ways = {
+  keyfiles: 'NetworkManager finds each host’s settings by its MAC addresses. They work with every release and kind of image.',
+  script: 'A script in the image chooses each host’s settings by its MAC addresses. They work with every release and kind of image.',
+  policy: 'nmstate on the hosts applies this, which takes OpenShift 4.18 and the full image.',
+};
+
+const Way = ({ preview: { way, reason } }: { preview: Preview }) => (
+  <Alert isInline isPlain variant={way === 'policy' ? 'warning' : 'info'} title={ways[way]} data-testid="networks-way">
+    {reason !== undefined && `Because of ${reason}.`}
+  </Alert>
+);

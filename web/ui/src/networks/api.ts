@@ -1,0 +1,43 @@
+import { getJSON, request } from '../shell/request';
+
+/** A host's network as the API has it. */
+export type HostConfig = {
+  network_yaml: string;
+  mac_interface_map: { mac_address: string; logical_nic_name: string }[];
+};
+
+export type InfraEnv = { id: string; name: string; cluster_id?: string; static_network_config?: string };
+
+export type Preview = {
+  way: 'keyfiles' | 'script' | 'policy';
+  reason?: string;
+  hosts: HostPreview[];
+};
+
+export type HostPreview = {
+  fault?: { field?: string; line?: number; message: string };
+  addresses: { interface: string; address: string }[];
+  files: { name: string; content: string }[];
+};
+
+const root = '/api/assisted-install/v2/infra-envs';
+
+export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> => getJSON(root, signal);
+
+export const readHosts = async (id: string, signal?: AbortSignal): Promise<HostConfig[]> => {
+  const { static_network_config: text } = await getJSON<InfraEnv>(`${root}/${id}`, signal);
+  return text ? (JSON.parse(text) as HostConfig[]) : [];
+};
+
+export const saveHosts = async (id: string, hosts: HostConfig[]): Promise<void> => {
+  await request('PATCH', `${root}/${id}`, { json: { static_network_config: hosts } });
+};
+
+/** What each host would get; nothing is kept. */
+export const previewHosts = async (id: string, hosts: HostConfig[], signal?: AbortSignal): Promise<Preview> =>
+  (await (
+    await request('POST', `/api/landfall/v1/infra-envs/${id}/static-network/preview`, {
+      json: { static_network_config: hosts },
+      signal,
+    })
+  ).json()) as Preview;
