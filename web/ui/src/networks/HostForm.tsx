@@ -1,8 +1,6 @@
 import {
   Button,
   Form,
-  FormFieldGroup,
-  FormFieldGroupHeader,
   FormGroup,
   FormHelperText,
   FormSelect,
@@ -121,7 +119,7 @@ const Links = ({ id, host, change }: LinksProps) => (
         ))}
       </FormSelect>
     </FormGroup>
-    <Text id={`${id}-vlan`} label="VLAN" value={host.vlan} hint={host.vlan && `On ${topInterface(host)}.`} onChange={(vlan) => { change({ vlan: vlan.trim() }); }} />
+    <Text id={`${id}-vlan`} label="VLAN" value={host.vlan} hint={host.vlan && `The interface is ${topInterface(host)}.`} onChange={(vlan) => { change({ vlan: vlan.trim() }); }} />
     <Text id={`${id}-mtu`} label="MTU" value={host.mtu} onChange={(mtu) => { change({ mtu: mtu.trim() }); }} />
   </Grid>
 );
@@ -136,36 +134,34 @@ type AddressesProps = {
 };
 
 const Addresses = ({ id, title, auto, example, family, onChange }: AddressesProps) => (
-  <FormFieldGroup header={<FormFieldGroupHeader titleText={{ text: title, id: `${id}-title` }} />}>
-    <Grid hasGutter>
-      <GridItem md={3}>
-        <FormGroup label="Addresses" fieldId={`${id}-way`}>
-          <FormSelect
-            id={`${id}-way`}
-            aria-label={`${title} addresses`}
-            value={family.way}
-            onChange={(_, way) => {
-              onChange({ ...family, way: way as Family['way'] });
-            }}
-          >
-            <FormSelectOption value="off" label="none" />
-            <FormSelectOption value="auto" label={auto} />
-            <FormSelectOption value="static" label="given here" />
-          </FormSelect>
-        </FormGroup>
-      </GridItem>
-      {family.way === 'static' && (
-        <>
-          <GridItem md={5}>
-            <Text id={`${id}-address`} label={`${title} address`} value={family.address} hint={`Such as ${example}.`} onChange={(address) => { onChange({ ...family, address }); }} />
-          </GridItem>
-          <GridItem md={4}>
-            <Text id={`${id}-gateway`} label={`${title} gateway`} value={family.gateway} onChange={(gateway) => { onChange({ ...family, gateway }); }} />
-          </GridItem>
-        </>
-      )}
-    </Grid>
-  </FormFieldGroup>
+  <Grid hasGutter>
+    <GridItem md={3}>
+      <FormGroup label={title} fieldId={`${id}-way`}>
+        <FormSelect
+          id={`${id}-way`}
+          aria-label={`${title} addresses`}
+          value={family.way}
+          onChange={(_, way) => {
+            onChange({ ...family, way: way as Family['way'] });
+          }}
+        >
+          <FormSelectOption value="off" label="none" />
+          <FormSelectOption value="auto" label={auto} />
+          <FormSelectOption value="static" label="given here" />
+        </FormSelect>
+      </FormGroup>
+    </GridItem>
+    {family.way === 'static' && (
+      <>
+        <GridItem md={5}>
+          <Text id={`${id}-address`} label={`${title} address`} value={family.address} hint={`Such as ${example}.`} onChange={(address) => { onChange({ ...family, address }); }} />
+        </GridItem>
+        <GridItem md={4}>
+          <Text id={`${id}-gateway`} label={`${title} gateway`} value={family.gateway} onChange={(gateway) => { onChange({ ...family, gateway }); }} />
+        </GridItem>
+      </>
+    )}
+  </Grid>
 );
 
 type TextProps = { id: string; label: string; value: string; hint?: ReactNode; onChange: (text: string) => void };
