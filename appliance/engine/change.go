@@ -37,6 +37,7 @@ type change struct {
 	budgets      map[string]eventBudget // that were drawn upon
 	touchedHosts []string
 	gone         []string // hosts that were deleted
+	ended        []string // the clusters that were deleted
 	deadlineSet  bool
 	preparations bool // which clusters are to be prepared changed
 	lines        []logLine

@@ -472,6 +472,8 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		return err
 	}
 	delete(c.clusters, id)
+	delete(c.judged, id)
+	c.ended = append(c.ended, id)
 	return errors.Join(
 		clusterRows.Delete(c.tx, id),
 		verdictRows.Delete(c.tx, clusterSubject(id)),

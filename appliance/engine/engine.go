@@ -255,6 +255,9 @@ func (e *Engine) announce(c *change) {
 		e.judged.drop(key)
 		e.renderings.drop(hostSubject(key), reportSubject(key))
 	}
+	for _, id := range c.ended {
+		e.judged.drop(id)
+	}
 	if c.deadlineSet {
 		e.wake()
 	}

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -26,18 +28,18 @@ type judge interface {
 	cluster(w *roster) judgement
 }
 
-// judged is a judgement of a host that was written: what it was made of, and the row of verdicts that it left.
+// judged is a judgement of a host or cluster that was written: what it was made of, and the row of verdicts that it left.
 type judged struct {
 	inputs [sha256.Size]byte
 	row    uint64 // the revision of the row
 	found  judgement
 }
 
-// judgements remembers the last judgement of each host, so that a change which concerns one host of a cluster does not have
+// judgements remembers the last judgement of each host and cluster, so that a change which concerns one host of a cluster does not have
 // the others validated again. What is remembered only holds for the very inputs and the very row that it was made of.
 type judgements struct {
 	mu   sync.Mutex
-	held map[string]judged // by host key
+	held map[string]judged // by host key, or cluster id
 }
 
 func (j *judgements) get(key string) (judged, bool) {
@@ -148,14 +150,69 @@ func (w *roster) digest() error {
 	return nil
 }
 
+// judgeCluster says what stands in the way of a cluster. As with hosts, its validations are made again when one of their inputs
+// has changed.
 func (c *change) judgeCluster(w *roster) (judgement, error) {
 	if c.e.judge != nil {
 		return c.e.judge.cluster(w), nil
 	}
-	if w.report == nil {
-		if err := c.validateCluster(w); err != nil {
-			return judgement{}, err
+	key := w.row.API.ID.String()
+	input, err := c.clusterInput(w)
+	if err != nil {
+		return judgement{}, err
+	}
+	inputs, err := w.clusterInputs(input)
+	if err != nil {
+		return judgement{}, err
+	}
+	if held, ok := c.judgementOf(key); ok && held.inputs == inputs {
+		if row, err := verdictRows.Modified(c.tx, clusterSubject(key)); err == nil && row == held.row {
+			return held.found, nil
 		}
 	}
-	return judgement{w.report.Verdict(), messages(w.report.Blocking())}, nil
+	report, err := c.validateCluster(w.row, input)
+	if err != nil {
+		return judgement{}, err
+	}
+	found := judgement{report.Verdict(), messages(report.Blocking())}
+	row, err := verdictRows.Modified(c.tx, clusterSubject(key))
+	if err != nil {
+		return judgement{}, err
+	}
+	c.judged[key] = judged{inputs, row, found}
+	return found, nil
+}
+
+// clusterInputs is a digest of all that the validations of a cluster look at.
+func (w *roster) clusterInputs(input validation.ClusterInput) (sum [sha256.Size]byte, err error) {
+	if w.inputs == nil {
+		if err := w.digest(); err != nil {
+			return sum, err
+		}
+	}
+	text, err := fastjson.Marshal([]any{input.CustomManifests, input.MissingCatalogs})
+	if err != nil {
+		return sum, err
+	}
+	text = append(append(text, w.inputs...), w.members()...)
+	return sha256.Sum256(text), nil
+}
+
+// members sums up what the validations of a cluster look at of each host. It is not encoded as JSON, which takes longer than the
+// validations themselves.
+func (w *roster) members() []byte {
+	var text []byte
+	for i, h := range w.hosts {
+		r := h.Record
+		for _, field := range []string{
+			string(h.ID()), h.Status(), swag.StringValue(r.Kind), string(r.Role), string(r.SuggestedRole), r.RequestedHostname, r.FencingCredentials,
+			r.InstallationDiskID, r.InstallationDiskPath, r.SkipFormattingDisks, string(h.Stage()),
+		} {
+			text = append(append(text, field...), 0)
+		}
+		for _, number := range []int64{r.Timestamp, time.Time(r.CheckedInAt).UnixNano(), int64(w.records[i].Reported)} {
+			text = binary.LittleEndian.AppendUint64(text, uint64(number))
+		}
+	}
+	return text
 }

@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/validation"
 	"landfall/store"
 )
 
@@ -127,4 +130,85 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 	}
 	thing := things[rng.IntN(len(things))]
 	return thing.name, thing.act
+}
+
+// TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges alters each field of a host, in clusters whose checks look at
+// different things of them: where the checks say something else, the digest of their inputs is another one.
+func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, _ := b.threeNodes(true)
+	looked := 0
+	for name, alter := range map[string]func(*models.Cluster){
+		"three nodes":  func(*models.Cluster) {},
+		"no addresses": func(api *models.Cluster) { api.APIVips, api.IngressVips = nil, nil },
+		"two nodes":    func(api *models.Cluster) { api.ControlPlaneCount = 2 },
+		"storage":      func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}} },
+		"AI": func(api *models.Cluster) {
+			api.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
+		},
+		"accelerators":    func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}} },
+		"local volumes":   func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}} },
+		"own networking":  func(api *models.Cluster) { api.UserManagedNetworking = swag.Bool(true) },
+		"adding hosts":    func(api *models.Cluster) { api.Kind = swag.String(models.ClusterKindAddHostsCluster) },
+		"not a single IP": func(api *models.Cluster) { api.MachineNetworks = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+				c := newReading(t.Context(), b.Engine, tx)
+				w, err := c.rosterOf(cluster)
+				require.NoError(t, err)
+				alter(&w.row.API)
+				said := func() (report string, inputs [32]byte) {
+					w.inputs = nil
+					input, err := c.clusterInput(w)
+					require.NoError(t, err)
+					inputs, err = w.clusterInputs(input)
+					require.NoError(t, err)
+					return validation.Cluster(input).JSON(), inputs
+				}
+				before, digest := said()
+				record := w.hosts[0].Record
+				for f := range reflect.TypeFor[models.Host]().NumField() {
+					whole := *record
+					for _, value := range otherValues(reflect.ValueOf(record).Elem().Field(f)) {
+						reflect.ValueOf(record).Elem().Field(f).Set(value)
+						if after, other := said(); after != before {
+							looked++
+							require.NotEqual(t, digest, other, "%s of a host counts for its cluster, and is not in the digest", reflect.TypeFor[models.Host]().Field(f).Name)
+						}
+						*record = whole
+					}
+				}
+				return nil
+			}))
+		})
+	}
+	require.Greater(t, looked, 50, "nothing that was altered counts")
+}
+
+// otherValues are values that a field might have.
+func otherValues(field reflect.Value) []reflect.Value {
+	texts := []string{"", "master", "worker", "arbiter", "auto-assign", "bootstrap", "known", "insufficient", "disconnected", "discovering", "Host", "AddToExistingClusterHost", "/dev/disk/by-id/b", "{}"}
+	var values []reflect.Value
+	switch {
+	case field.Type() == reflect.TypeFor[strfmt.DateTime]():
+		return []reflect.Value{reflect.ValueOf(strfmt.DateTime(noon.Add(100 * time.Hour))), reflect.Zero(field.Type())}
+	case field.Type() == reflect.TypeFor[*models.HostProgressInfo]():
+		return []reflect.Value{reflect.ValueOf(&models.HostProgressInfo{CurrentStage: models.HostStageRebooting})}
+	case field.Kind() == reflect.String:
+		for _, text := range texts {
+			values = append(values, reflect.ValueOf(text).Convert(field.Type()))
+		}
+	case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.String && !field.IsNil():
+		for _, text := range texts {
+			value := reflect.New(field.Type().Elem())
+			value.Elem().SetString(text)
+			values = append(values, value)
+		}
+	case field.Kind() == reflect.Bool:
+		values = append(values, reflect.ValueOf(!field.Bool()))
+	case field.CanInt():
+		values = append(values, reflect.ValueOf(field.Int()+3600).Convert(field.Type()), reflect.Zero(field.Type()))
+	}
+	return values
 }

@@ -23,24 +23,14 @@ const settleRounds = 6
 // refreshCluster computes anew what follows from a cluster's description and its hosts' facts: networks, groups, roles,
 // validations and states, until nothing moves any more.
 func (c *change) refreshCluster(id string) error {
-	row, err := c.cluster(id)
+	w, err := c.rosterOf(id)
 	if KindOf(err) == NotFound {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	records, err := c.hostsOf(id)
-	if err != nil {
-		return err
-	}
-	w := &roster{row: row, records: records}
-	for _, h := range records {
-		host, err := c.inventoryHost(h)
-		if err != nil {
-			return err
-		}
-		w.hosts = append(w.hosts, host)
+	for _, h := range w.records {
 		c.touchedHosts = append(c.touchedHosts, hostKey(h)) // what one host reports is in the instructions of the others
 	}
 	if err := errors.Join(c.derive(w), c.noteFeatures(w)); err != nil {
@@ -51,8 +41,8 @@ func (c *change) refreshCluster(id string) error {
 		if err != nil {
 			return err
 		}
-		if hostMoved {
-			w.report = nil
+		if hostMoved { // its cluster may have changed with it
+			w.inputs = nil
 		}
 		clusterMoved, err := c.refreshState(w)
 		if err != nil {
@@ -65,6 +55,26 @@ func (c *change) refreshCluster(id string) error {
 	return nil
 }
 
+// rosterOf gathers a cluster and its hosts. It is refused with kind NotFound where there is no such cluster.
+func (c *change) rosterOf(id string) (*roster, error) {
+	row, err := c.cluster(id)
+	if err != nil {
+		return nil, err
+	}
+	w := &roster{row: row}
+	if w.records, err = c.hostsOf(id); err != nil {
+		return nil, err
+	}
+	for _, h := range w.records {
+		host, err := c.inventoryHost(h)
+		if err != nil {
+			return nil, err
+		}
+		w.hosts = append(w.hosts, host)
+	}
+	return w, nil
+}
+
 // roster is a cluster with its hosts, as the rules look at them.
 type roster struct {
 	row        *clusterRecord
@@ -72,8 +82,7 @@ type roster struct {
 	hosts      []*inventory.Host // at the index of their records
 	groups     *network.Groups
 	collisions map[string][]string
-	report     *validation.Report // of the cluster; it holds until a host moves
-	inputs     []byte             // of the hosts' validations, see [roster.digest]; they hold for one round
+	inputs     []byte // of the validations, see [roster.digest]; they hold for one round, and until a host moves
 }
 
 func (w *roster) installing() bool {
@@ -365,27 +374,29 @@ func (c *change) refreshState(w *roster) (bool, error) {
 	return c.moveCluster(row, onRefresh, s)
 }
 
-func (c *change) validateCluster(w *roster) error {
+// clusterInput gathers what the validations of a cluster look at.
+func (c *change) clusterInput(w *roster) (validation.ClusterInput, error) {
 	row := w.row
 	custom, err := c.hasManifests(row.API.ID.String())
-	if err != nil {
-		return err
-	}
-	w.report = validation.Cluster(validation.ClusterInput{
+	return validation.ClusterInput{
 		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
 		MissingCatalogs: c.e.missingCatalogs(row), CustomManifests: custom,
-	})
-	before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), w.report.JSON())
+	}, err
+}
+
+func (c *change) validateCluster(row *clusterRecord, input validation.ClusterInput) (*validation.Report, error) {
+	report := validation.Cluster(input)
+	before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), report.JSON())
 	if err != nil || !changed {
-		return err
+		return report, err
 	}
 	c.saveCluster(row)
-	for _, turn := range turns(before, w.report.Results()) {
+	for _, turn := range turns(before, report.Results()) {
 		if err := c.clusterEventOf(row, turn.props(), turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return report, nil
 }
 
 // countHosts sums up the hosts' states for the cluster table.
