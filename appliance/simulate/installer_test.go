@@ -242,6 +242,13 @@ func TestStandInRefusesInstallConfigs(t *testing.T) {
 		"a proxy that is none":      {"sshKey:", "proxy: {httpProxy: squid}\nsshKey:", "proxy.httpProxy: Invalid value"},
 		"two platforms":             {"platform:\n", "platform:\n  none: {}\n", "must specify one of the platforms"},
 		"the network type of old":   {"OVNKubernetes", "OpenShiftSDN", "OpenShiftSDN is not supported"},
+		"a partitioning of no name": {"sshKey:", "cpuPartitioningMode: Some\nsshKey:", "cpuPartitioningMode: Invalid value"},
+		"a feature set of no name":  {"sshKey:", "featureSet: Mine\nsshKey:", "featureSet: Invalid value"},
+		"gates without their set":   {"sshKey:", "featureGates: [A=true]\nsshKey:", "can only be used with the CustomNoUpgrade feature set"},
+		"capabilities of no name":   {"sshKey:", "capabilities: {baselineCapabilitySet: Some}\nsshKey:", "capabilities.baselineCapabilitySet: Invalid value"},
+		"no capability at all":      {"sshKey:", "capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI]}\nsshKey:", "platform baremetal requires the baremetal capability"},
+		"a marketplace alone":       {"sshKey:", "capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI, baremetal, marketplace]}\nsshKey:", "requires the OperatorLifecycleManager capability"},
+		"a prefix of IPv6":          {"hostPrefix: 23", "hostPrefix: 23\n  - cidr: fd01::/48\n    hostPrefix: 60", "must be 64 for IPv6 networks"},
 		"two things wrong together": {"replicas: 3", "replicas: -1\nfips: maybe", "cannot unmarshal string"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,6 +61,7 @@ func (c *installConfig) validate(version release) problems {
 	c.checkMirrors(&p)
 	c.checkTrust(&p)
 	c.checkProxy(&p)
+	c.checkCapabilities(&p)
 	return p
 }
 
