@@ -78,9 +78,9 @@ func (e *examination) noteLag(what string, behind time.Duration) {
 	e.lags[what] = behind
 }
 
-// certificatesNoted is from which lag people are told that new certificates are not valid yet somewhere: the time that passes
-// anyway until a host sees them.
-const certificatesNoted = 5 * time.Second
+// certificatesNoted is from which lag people are told that new certificates are not valid yet somewhere: less passes anyway until
+// a host sees them, and between two words of a host's clock.
+const certificatesNoted = time.Minute
 
 // newCertificates looks whether certificates that are made here are valid at once by the site's clocks: openshift-install has
 // them begin when it runs, and does not date them back.

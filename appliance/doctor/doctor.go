@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -147,8 +148,9 @@ type examination struct {
 	Doctor
 	site *Site
 
-	mu   sync.Mutex
-	lags map[string]time.Duration // by which clocks are behind this machine's, by what has them
+	mu     sync.Mutex
+	lags   map[string]time.Duration // by which clocks are behind this machine's, by what has them
+	realms []*url.URL               // where registries send for tokens
 }
 
 // check looks at one thing.
@@ -182,7 +184,6 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 	checks = append(checks, e.addressChecks()...)
 	checks = append(checks, e.pathChecks()...)
 	checks = append(checks, e.offerChecks()...)
-	checks = append(checks, e.proxyCheck)
 	found := make([][]Finding, len(checks))
 	var group sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
@@ -195,7 +196,7 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 	}
 	group.Wait()
 	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Verdict: Green, Findings: []Finding{}}
-	found = append(found, e.newCertificates())
+	found = append(found, e.newCertificates(), e.proxies())
 	found = append(found, e.contents(ctx, slices.Concat(found...)), site.Measured)
 	for _, findings := range found {
 		report.Findings = append(report.Findings, findings...)

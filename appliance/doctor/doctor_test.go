@@ -297,6 +297,19 @@ func TestAProxyIsNotAskedForWhatIsAtTheSite(t *testing.T) {
 	require.Equal(t, Green, find(t, report, "the cluster's own names").Verdict)
 }
 
+func TestAProxyIsNotAskedForTheTokensOfARegistry(t *testing.T) {
+	now := time.Now()
+	trusted := newAuthority(t, now)
+	host := trusted.startRegistry(t, now, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="https://tokens.site.test/auth",service="registry"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}, nil)
+	site := &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool(), Proxy: Proxy{HTTPS: "http://proxy.corp.test:3128", No: "127.0.0.1"}}
+	finding := find(t, Doctor{Patience: 300 * time.Millisecond}.Examine(t.Context(), site), "token server tokens.site.test")
+	require.Equal(t, Red, finding.Verdict)
+	require.Equal(t, "Add tokens.site.test to no_proxy.", finding.Do)
+}
+
 func TestWhatHostsMeasuredIsInTheSameReport(t *testing.T) {
 	report := Doctor{Neighbour: nobody}.Examine(t.Context(), &Site{Measured: []Finding{{Area: Hosts, Subject: "node-1", Verdict: Red}}})
 	require.Equal(t, Red, report.Verdict)

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -16,26 +17,28 @@ import (
 // firewall does: that is how its arrival is seen, without any rights.
 const tracePort = 33434
 
-// answers are how many times an answer is waited for in the given patience. A neighbour that is not there shows as an error
-// of the same kind as a firewall's, only later than that.
+// answers are how many times an answer is waited for in the given patience.
 const answers = 3
 
 // udpPath is a Path by a connected UDP socket (ip(7): IP_MTU_DISCOVER, IP_MTU; ipv6(7)).
 type udpPath struct {
 	conn    *net.UDPConn
+	address netip.Addr
 	headers int
 	v6      bool
 }
 
 func openPath(address netip.Addr) (Path, error) {
-	p := &udpPath{headers: 20 + 8, v6: address.Is6()}
-	level, option, always := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
+	p := &udpPath{address: address, headers: 20 + 8, v6: address.Is6()}
+	level, option, always, errorQueue := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_RECVERR
 	if p.v6 {
-		p.headers, level, option, always = 40+8, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
+		p.headers, level, option, always, errorQueue = 40+8, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_RECVERR
 	}
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
-		err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), level, option, always) })
+		err := raw.Control(func(fd uintptr) {
+			failed = errors.Join(unix.SetsockoptInt(int(fd), level, option, always), unix.SetsockoptInt(int(fd), level, errorQueue, 1))
+		})
 		return errors.Join(err, failed)
 	}}
 	conn, err := dialer.Dial("udp", net.JoinHostPort(address.String(), strconv.Itoa(tracePort)))
@@ -68,7 +71,7 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 			return false, err
 		}
 		if _, err := p.conn.Write(make([]byte, size-p.headers)); err != nil {
-			if arrived, err := judge(err); arrived || err != nil {
+			if arrived, err := p.judge(err); arrived || err != nil {
 				return arrived, err
 			}
 		}
@@ -76,7 +79,7 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 			return false, err
 		}
 		if _, err := p.conn.Read(make([]byte, 1)); err != nil {
-			if arrived, err := judge(err); arrived || err != nil {
+			if arrived, err := p.judge(err); arrived || err != nil {
 				return arrived, err
 			}
 			continue
@@ -86,18 +89,54 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 	return false, nil
 }
 
-// judge tells what an error of the socket says of the datagram before it.
-func judge(err error) (arrived bool, failure error) {
+// judge tells what an error of the socket says of the datagram before it. Who refuses it is asked of the kernel: when it is not
+// the machine itself, the datagram did not get there.
+func (p *udpPath) judge(err error) (arrived bool, failure error) {
 	switch timeout := net.Error(nil); {
-	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES):
-		return true, nil
 	case errors.Is(err, unix.EMSGSIZE):
 		return false, errTooLarge
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return false, nil
+	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES):
+		refuser, err := p.refuser()
+		if err != nil || refuser == p.address {
+			return err == nil, err
+		}
+		return false, fmt.Errorf("%s refuses datagrams on the way", refuser)
 	default:
 		return false, err
 	}
+}
+
+// refuser is who sent the last error (struct sock_extended_err and what follows it, ip(7): IP_RECVERR).
+func (p *udpPath) refuser() (netip.Addr, error) {
+	raw, err := p.conn.SyscallConn()
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	control := make([]byte, 512)
+	var n int
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		_, n, _, _, failed = unix.Recvmsg(int(fd), make([]byte, 1), control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return netip.Addr{}, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:n])
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	const extended = 16 // bytes of the error, before the address
+	for _, message := range messages {
+		switch data := message.Data; {
+		case message.Header.Level == unix.IPPROTO_IP && message.Header.Type == unix.IP_RECVERR && len(data) >= extended+unix.SizeofSockaddrInet4:
+			return netip.AddrFrom4([4]byte(data[extended+4 : extended+8])), nil
+		case message.Header.Level == unix.IPPROTO_IPV6 && message.Header.Type == unix.IPV6_RECVERR && len(data) >= extended+unix.SizeofSockaddrInet6:
+			return netip.AddrFrom16([16]byte(data[extended+8 : extended+24])), nil
+		}
+	}
+	return netip.Addr{}, errors.New("the kernel does not say who refuses datagrams")
 }
 
 // Close lets go of the socket.

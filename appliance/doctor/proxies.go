@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"strings"
@@ -14,8 +13,8 @@ type Proxy struct {
 	HTTP, HTTPS, No string
 }
 
-// proxyCheck looks whether hosts would ask a proxy for what lies at the site.
-func (e *examination) proxyCheck(context.Context) []Finding {
+// proxies looks whether hosts would ask a proxy for what lies at the site, once it is known where registries send for tokens.
+func (e *examination) proxies() []Finding {
 	if e.site.Proxy.HTTP == "" && e.site.Proxy.HTTPS == "" {
 		return nil
 	}
@@ -41,6 +40,9 @@ func (e *examination) proxyCheck(context.Context) []Finding {
 	}
 	for _, host := range e.site.registryHosts() {
 		look("https://"+host+"/v2/", "registry "+host, Red)
+	}
+	for _, realm := range e.realms {
+		look(realm.Scheme+"://"+realm.Host+"/", "token server "+realm.Host, Red)
 	}
 	for _, address := range e.site.Direct {
 		look(address, "the appliance", Red)

@@ -57,6 +57,7 @@ func (e *examination) registry(ctx context.Context, registry Registry) []Finding
 		return found
 	}
 	if realm, ok := tokenRealm(answer); ok {
+		e.noteRealm(realm)
 		found = append(found, e.realm(ctx, registry, realm))
 	}
 	if finding, ok := e.serverClock(registry, answer); ok {
@@ -215,6 +216,15 @@ func tokenRealm(answer *http.Response) (*url.URL, bool) {
 		}
 	}
 	return nil, false
+}
+
+// noteRealm remembers where a registry sends for tokens, each server once.
+func (e *examination) noteRealm(realm *url.URL) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.ContainsFunc(e.realms, func(known *url.URL) bool { return known.Host == realm.Host }) {
+		e.realms = append(e.realms, realm)
+	}
 }
 
 // realm looks at the server of tokens, as at a registry.
