@@ -1,10 +1,11 @@
 package console
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -26,10 +27,14 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 // A file whose name holds a hash of its content, as Vite writes them, never changes.
 var hashedName = regexp.MustCompile(`-[0-9A-Za-z_-]{8}\.[0-9a-z.]+$`)
 
-// page serves the files of the browser application, and its index.html for the paths that the application routes itself.
-type page struct{ files map[string]*file }
+// page serves the files of the browser application, and its index.html for the paths that the application routes itself. They are
+// read when they are asked for: a start would have to read some megabytes of the binary.
+type page struct {
+	ui    fs.FS
+	files map[string]*file
+}
 
-// file is one file with its compressed forms; the whole application is in the binary, so it is in memory anyway.
+// file is one file with its compressed forms.
 type file struct {
 	contentType string
 	immutable   bool
@@ -37,8 +42,8 @@ type file struct {
 }
 
 type form struct {
+	name     string // of the file that holds it
 	encoding string // as in Accept-Encoding; "" is none
-	content  []byte
 	etag     string
 }
 
@@ -46,7 +51,7 @@ type form struct {
 var encodings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
 func newPage(ui fs.FS) (*page, error) {
-	p := &page{files: map[string]*file{}}
+	p := &page{ui: ui, files: map[string]*file{}}
 	err := fs.WalkDir(ui, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasPrefix(path.Base(name), ".") || compressedForm(ui, name) {
 			return err
@@ -76,21 +81,29 @@ func readFile(ui fs.FS, name string) (*file, error) {
 		read.contentType = "application/octet-stream"
 	}
 	for _, encoding := range encodings {
-		if content, err := fs.ReadFile(ui, name+encoding.suffix); err == nil {
-			read.forms = append(read.forms, newForm(encoding.name, content))
+		if _, err := fs.Stat(ui, name+encoding.suffix); err == nil {
+			read.forms = append(read.forms, form{name: name + encoding.suffix, encoding: encoding.name})
 		}
 	}
-	content, err := fs.ReadFile(ui, name)
-	if err != nil {
-		return nil, err
+	read.forms = append(read.forms, form{name: name})
+	for i, form := range read.forms {
+		tag, err := tagOf(ui, form.name, read.immutable)
+		if err != nil {
+			return nil, err
+		}
+		read.forms[i].etag = tag
 	}
-	read.forms = append(read.forms, newForm("", content))
 	return read, nil
 }
 
-func newForm(encoding string, content []byte) form {
+// tagOf is the entity tag of a file: its name if that changes with its content, else a digest.
+func tagOf(ui fs.FS, name string, immutable bool) (string, error) {
+	if immutable {
+		return `"` + path.Base(name) + `"`, nil
+	}
+	content, err := fs.ReadFile(ui, name)
 	digest := sha256.Sum256(content)
-	return form{encoding, content, `"` + hex.EncodeToString(digest[:16]) + `"`}
+	return `"` + hex.EncodeToString(digest[:16]) + `"`, err
 }
 
 func (p *page) serve(c echo.Context) error {
@@ -104,11 +117,20 @@ func (p *page) serve(c echo.Context) error {
 			return problem.NotFound("this appliance was built without its browser application (make build includes it); its API is at /api/assisted-install/v2")
 		}
 	}
-	return wanted.serve(c)
+	return wanted.serve(c, p.ui)
 }
 
-func (f *file) serve(c echo.Context) error {
+func (f *file) serve(c echo.Context, ui fs.FS) (err error) {
 	chosen := f.choose(c.Request().Header.Get("Accept-Encoding"))
+	content, err := ui.Open(chosen.name)
+	if err != nil {
+		return fmt.Errorf("read the browser application: %w", err)
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	seeker, ok := content.(io.ReadSeeker)
+	if !ok {
+		return fmt.Errorf("read the browser application: %s can't be read from any place of it", chosen.name)
+	}
 	header := c.Response().Header()
 	header.Set("Content-Type", f.contentType)
 	header.Set("ETag", chosen.etag)
@@ -124,7 +146,7 @@ func (f *file) serve(c echo.Context) error {
 	if chosen.encoding != "" {
 		header.Set("Content-Encoding", chosen.encoding)
 	}
-	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(chosen.content))
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, seeker)
 	return nil
 }
 
