@@ -93,7 +93,7 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestTheStepsPageIsUpToDate$$' -update
 
 bench: assets/ui/index.html
-	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance/ams ./appliance
+	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance/ams ./appliance ./appliance/release
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags registry -run '^$$' -bench . ./appliance/mirror/registrytest
 
