@@ -60,9 +60,13 @@ type relayed struct {
 
 // NewAuditor returns an auditor of an engine that has committed nothing yet.
 func NewAuditor(e *Engine) *Auditor {
-	a := &Auditor{told: make(map[string]string), history: make(map[string]*relayed), kinds: make(map[string]string)}
+	a := newAuditor()
 	a.Follow(e)
 	return a
+}
+
+func newAuditor() *Auditor {
+	return &Auditor{told: make(map[string]string), history: make(map[string]*relayed), kinds: make(map[string]string)}
 }
 
 // Follow goes on with another engine over the same store, as after a restart.
@@ -93,30 +97,32 @@ func (a *Auditor) look(c *change) {
 	if a.found != nil {
 		return
 	}
-	err := a.e.DB.View(func(tx *store.Tx) error {
-		if err := a.readEvents(tx); err != nil {
-			return err
-		}
-		for key := range c.dirtyHosts {
-			if err := a.lookAtHost(tx, key); err != nil {
-				return err
-			}
-		}
-		for id := range c.dirtyClusters {
-			if err := a.lookAtCluster(tx, id); err != nil {
-				return err
-			}
-		}
-		for _, key := range c.gone {
-			if err := a.remainsOfHost(tx, key); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := a.e.DB.View(func(tx *store.Tx) error { return a.lookIn(tx, c) }); err != nil {
 		a.fail(invariantReadable, nil, "%v", err)
 	}
+}
+
+// lookIn checks what a change has written, in a transaction that sees it.
+func (a *Auditor) lookIn(tx *store.Tx, c *change) error {
+	if err := a.readEvents(tx); err != nil {
+		return err
+	}
+	for key := range c.dirtyHosts {
+		if err := a.lookAtHost(tx, key); err != nil {
+			return err
+		}
+	}
+	for id := range c.dirtyClusters {
+		if err := a.lookAtCluster(tx, id); err != nil {
+			return err
+		}
+	}
+	for _, key := range c.gone {
+		if err := a.remainsOfHost(tx, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sweep checks everything that there is. All that is due must have been handled.

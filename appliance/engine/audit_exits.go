@@ -169,7 +169,6 @@ func (a *Auditor) lookAtRest(tx *store.Tx, hosts, clusters []string) error {
 	}
 	firstPart := func(key string) string { first, _, _ := strings.Cut(key, "/"); return first }
 	rest := func(key string) string { _, rest, _ := strings.Cut(key, "/"); return rest }
-	places := make(map[string]string)
 	codes := make(map[string]string)
 	due, err := lifeDeadlines.Due(tx, a.e.Clock.Now().AddDate(100, 0, 0), 0)
 	for _, deadline := range due {
@@ -183,14 +182,7 @@ func (a *Auditor) lookAtRest(tx *store.Tx, hosts, clusters []string) error {
 		a.holds(deadline.At.After(a.e.Clock.Now().Add(-lookingAgain)), invariantDeadline, deadline.Key, "it was due at %s and nothing came of it", shortTime(deadline.At))
 	}
 	return errors.Join(err,
-		clusterHosts.Keys(tx, "", func(key string) error {
-			cluster, host, _ := strings.Cut(key, "/")
-			a.holds(places[host] == "", invariantPlace, host, "it is among the hosts of cluster %s and of %s", places[host], cluster)
-			places[host] = cluster
-			h, err := hostRows.Get(tx, host)
-			a.holds(err == nil && h.API.ClusterID != nil && h.API.ClusterID.String() == cluster, invariantPlace, host, "cluster %s lists it, which it does not name: %v", cluster, err)
-			return nil
-		}),
+		a.checkLists(tx),
 		imageCodes.Keys(tx, "", func(key string) error {
 			code, env, _ := strings.Cut(key, "/")
 			a.holds(codes[code] == "" && infraEnvRows.Exists(tx, env), invariantIDs, env, "the image code %s stands for it and for %q", code, codes[code])
@@ -209,4 +201,17 @@ func (a *Auditor) lookAtRest(tx *store.Tx, hosts, clusters []string) error {
 		pendingWork.Keys(tx, "", belongs("a preparation", clusters, func(key string) string { return key })),
 		clusterEnvs.Keys(tx, "", belongs("an infra-env's place", clusters, firstPart)),
 	)
+}
+
+// checkLists: each host that a cluster lists names it, and no other cluster lists it.
+func (a *Auditor) checkLists(tx *store.Tx) error {
+	places := make(map[string]string)
+	return clusterHosts.Keys(tx, "", func(key string) error {
+		cluster, host, _ := strings.Cut(key, "/")
+		a.holds(places[host] == "", invariantPlace, host, "it is among the hosts of cluster %s and of %s", places[host], cluster)
+		places[host] = cluster
+		h, err := hostRows.Get(tx, host)
+		a.holds(err == nil && h.API.ClusterID != nil && h.API.ClusterID.String() == cluster, invariantPlace, host, "cluster %s lists it, which it does not name: %v", cluster, err)
+		return nil
+	})
 }

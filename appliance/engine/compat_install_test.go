@@ -351,3 +351,43 @@ func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
 	hosts[0].become("master")
 	require.Contains(t, *hosts[0].require(insufficient).StatusInfo, "memory")
 }
+
+// TestAHostIsNotBlamedForWaitingForAnothersBootOrder: while a person is waited for at one host, those that wait for it are given
+// time, and the whole of it again when it has come back.
+func TestAHostIsNotBlamedForWaitingForAnothersBootOrder(t *testing.T) {
+	b := newBench(t, nil)
+	cluster, hosts := b.threeNodes(true)
+	b.begin(cluster, hosts...)
+	bootstrap, wrong, writing := hosts[0], hosts[1], hosts[2]
+	for _, h := range hosts {
+		if h.require(installing).Bootstrap {
+			bootstrap = h
+		}
+	}
+	for _, h := range hosts {
+		if h != bootstrap {
+			wrong, writing = writing, h
+		}
+	}
+	bootstrap.reach(models.HostStageWaitingForControlPlane)
+	require.NoError(t, wrong.progress(models.HostStageRebooting, ""))
+	require.NoError(t, writing.progress(models.HostStageRebooting, ""))
+	require.NoError(t, writing.progress(models.HostStageJoined, ""))
+	require.NoError(t, wrong.register(), "it boots the discovery image again")
+	wrong.require(pendingUserAction)
+	b.requireCluster(cluster, clusterUserAction)
+	for range 8 {
+		b.pass(10*time.Minute, bootstrap, wrong)
+		require.NoError(t, writing.progress(models.HostStageJoined, b.clock.Now().String()), "the controller goes on telling of it")
+	}
+	bootstrap.require(inProgress)
+	b.requireCluster(cluster, clusterUserAction)
+
+	require.NoError(t, wrong.progress(models.HostStageConfiguring, ""))
+	b.requireCluster(cluster, clusterInstalling)
+	b.pass(59*time.Minute, bootstrap)
+	bootstrap.require(inProgress)
+	b.pass(2*time.Minute, bootstrap)
+	require.Contains(t, *bootstrap.require(failed).StatusInfo, "Waiting for control plane", "nobody else is in its way now")
+	b.requireCluster(cluster, clusterFailed)
+}

@@ -43,7 +43,7 @@ type site struct {
 	over    bool
 	trace   []string
 	fault   string
-	chains  map[string]string // the state of each object, as its events tell it
+	auditor *Auditor
 	events  int
 	outbox  outbox.Desired // as the cluster's history calls for it
 	history bool           // the cluster has one
@@ -241,6 +241,11 @@ func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 	}
 	row.Installs, row.API.InstallStartedAt = 1, c.dateTime()
 	row.Preparation = &preparation{ID: "p", StartedAt: c.now, Done: chapter > 2 || s.chance(30)}
+	if chapter == 2 && !row.Preparation.Done {
+		if err := pendingWork.Add(c.tx, walkCluster); err != nil {
+			s.fail("%v", err)
+		}
+	}
 	if chapter == 5 {
 		row.Completion, row.IngressCA = &completion{Success: true}, true
 	}
@@ -302,7 +307,7 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	}
 	s.e.seen(w.key())
 	c.saveHost(h)
-	s.chains[w.id] = *h.API.Status
+	s.auditor.told[w.id] = *h.API.Status
 	return hostPlaces.Add(c.tx, w.id+"/"+w.env)
 }
 

@@ -79,7 +79,8 @@ func TestRandomWalks(t *testing.T) {
 
 func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n uint64) {
 	rng := rand.New(rand.NewPCG(*walkSeed, n))
-	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), chains: make(map[string]string), aim: seen.aims[n%uint64(len(seen.aims))]}
+	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), auditor: newAuditor(), aim: seen.aims[n%uint64(len(seen.aims))]}
+	s.auditor.e = e
 	e.judge, e.Timeouts.WarnOnly = s, n%3 == 0
 	err := e.DB.Update(t.Context(), func(tx *store.Tx) error {
 		s.tx = tx
