@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -24,6 +23,7 @@ type topology struct {
 	maker       string
 	roles       map[int]models.HostRole // chosen by a person; the others are left to the appliance
 	fenced      bool
+	ipv6        bool // the hosts have no IPv4
 }
 
 func (k topology) virtual() bool { return k.maker != "" }
@@ -39,7 +39,7 @@ func vips(params models.ClusterCreateParams) models.ClusterCreateParams {
 func topologies() []topology {
 	count := swag.Int64
 	arbiter := map[int]models.HostRole{3: models.HostRoleArbiter}
-	return []topology{
+	return append([]topology{
 		{name: "compact", version: "4.20.8", hosts: 3, asked: vips(models.ClusterCreateParams{}),
 			shows: "Three control-plane nodes on bare metal, which run workloads too: no compute replicas, every host under platform.baremetal."},
 		{name: "workers", version: "4.20.8", hosts: 5, asked: vips(models.ClusterCreateParams{}),
@@ -83,16 +83,7 @@ func topologies() []topology {
 				MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
 			}),
 			shows: "Bare metal behind the user's load balancer: loadBalancer.type is UserManaged, and the VIPs are its addresses."},
-		{name: "dual-stack", version: "4.20.8", hosts: 3,
-			asked: models.ClusterCreateParams{
-				APIVips:         []*models.APIVip{{IP: "192.168.10.4"}, {IP: "fd00:10::4"}},
-				IngressVips:     []*models.IngressVip{{IP: "192.168.10.5"}, {IP: "fd00:10::5"}},
-				ClusterNetworks: []*models.ClusterNetwork{{Cidr: "10.128.0.0/14", HostPrefix: 23}, {Cidr: "fd01::/48", HostPrefix: 64}},
-				ServiceNetworks: []*models.ServiceNetwork{{Cidr: "172.30.0.0/16"}, {Cidr: "fd02::/112"}},
-				MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}, {Cidr: "fd00:10::/64"}},
-			},
-			shows: "IPv4 and IPv6: every list of networks has one of each family, IPv4 first, and so have the VIPs."},
-	}
+	}, stacks()...)
 }
 
 func external(name, manager string) *models.Platform {
@@ -105,7 +96,7 @@ func external(name, manager string) *models.Platform {
 }
 
 // TestEveryTopologyHasAnInstallConfig leads a cluster of each kind to its preparation, and holds its install-config against
-// testdata/installconfig. The files are written anew by `go test ./appliance/engine -run InstallConfig -update`.
+// testdata/installconfig, its manifests and ignition configs against the folders beside it. The files are written anew by `go test ./appliance/engine -run InstallConfig -update`.
 func TestEveryTopologyHasAnInstallConfig(t *testing.T) {
 	for _, kind := range topologies() {
 		t.Run(kind.name, func(t *testing.T) {
@@ -120,14 +111,8 @@ func TestEveryTopologyHasAnInstallConfig(t *testing.T) {
 			require.NoError(t, err)
 			got := "# " + kind.shows + "\n# OpenShift " + kind.version + ".\n" + string(plain)
 
-			path := filepath.Join("testdata", "installconfig", kind.name+".yaml")
-			if *updatePage {
-				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-				require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			requireGolden(t, "installconfig", kind.name+".yaml", got)
+			b.requireGeneratedFiles(t, kind, cluster)
 		})
 	}
 }
@@ -147,6 +132,9 @@ func (b *bench) readyCluster(kind topology) string {
 		h.balancedTo = 200 // nobody's address but the load balancer's
 		h.loadBalancer = *created.UserManagedNetworking || created.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 		h.dualStack = len(params.MachineNetworks) > 1
+		if kind.ipv6 {
+			h.alter = onlyIPv6
+		}
 		if kind.virtual() {
 			h.maker = kind.maker
 		}
@@ -339,11 +327,17 @@ func TestAPlatformIsChanged(t *testing.T) {
 }
 
 func TestTheGoldenInstallConfigsAreAllOfATopology(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "installconfig", "*.yaml"))
-	require.NoError(t, err)
+	var files []string
+	for _, pattern := range []string{"installconfig/*.yaml", "manifests/*.txt", "ignition/*.txt"} {
+		found, err := filepath.Glob(filepath.Join("testdata", pattern))
+		require.NoError(t, err)
+		files = append(files, found...)
+	}
 	known := make(map[string]bool)
 	for _, kind := range topologies() {
 		known[filepath.Join("testdata", "installconfig", kind.name+".yaml")] = true
+		known[filepath.Join("testdata", "manifests", kind.name+".txt")] = true
+		known[filepath.Join("testdata", "ignition", kind.name+".txt")] = true
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(known)), files)
 }

@@ -3,7 +3,6 @@ package release
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/mirror"
 	"landfall/appliance/simulate"
@@ -213,34 +213,50 @@ func TestPayloadsOfRealReleases(t *testing.T) {
 		require.NoError(t, err)
 		return content
 	}
-	for version, images := range map[string]int{"4.8": 100, "4.10": 100} {
-		p := &Payload{Architecture: "x86_64"}
-		require.NoError(t, p.readReferences(read(version+"-image-references.json")))
-		require.NoError(t, p.readMetadata(nil))
-		require.NoError(t, p.readBootImages(read(version+"-installer-coreos-bootimages.yaml")))
-		require.Greater(t, len(p.Images), images)
-		require.True(t, strings.HasPrefix(p.Version, version+"."), p.Version)
-		require.NotEmpty(t, p.OSVersion)
+	for version, architectures := range map[string][]string{"4.8": {"ppc64le", "s390x", "x86_64"}, "4.10": {"aarch64", "ppc64le", "s390x", "x86_64"}} {
+		references, boot := read(version+"-image-references.json"), read(version+"-installer-coreos-bootimages.yaml")
+		tags, metal := plainly(t, references, boot)
+		require.Equal(t, architectures, slices.Sorted(maps.Keys(metal)))
+		for arch, released := range metal {
+			p := &Payload{Architecture: arch}
+			require.NoError(t, p.readReferences(references))
+			require.NoError(t, p.readMetadata(nil))
+			require.NoError(t, p.readBootImages(boot))
+			require.Equal(t, tags, p.Images, "every tag with its digest")
+			require.True(t, strings.HasPrefix(p.Version, version+"."), p.Version)
+			require.Equal(t, released, p.OSVersion, arch)
+		}
 	}
-	p := &Payload{Architecture: "x86_64"}
-	require.NoError(t, p.readBootImages(read("5.0-installer-coreos-bootimages.yaml")))
-	require.Empty(t, p.OSVersion, "this one was stripped of the metal artifacts")
-	require.Equal(t, []string{"rhel-10", "rhel-9"}, slices.Sorted(maps.Keys(p.OSStreams)))
+	for _, arch := range []string{"aarch64", "ppc64le", "x86_64"} {
+		p := &Payload{Architecture: arch}
+		require.NoError(t, p.readBootImages(read("5.0-installer-coreos-bootimages.yaml")))
+		require.Empty(t, p.OSVersion, "this one was stripped of the metal artifacts")
+		require.ElementsMatch(t, []string{"rhel-9", "rhel-10"}, slices.Collect(maps.Keys(p.OSStreams)), "the streams of a new payload")
+	}
 }
 
-func TestAPayloadOfSeveralStreamsNamesEach(t *testing.T) {
-	stream := func(version string) string {
-		return fmt.Sprintf(`{"architectures":{"x86_64":{"artifacts":{"metal":{"release":%q}}}}}`, version)
+// plainly reads a release's list and its boot images without the types of this package: each tag's pull spec, which must be by
+// digest, and the version for machines of each architecture.
+func plainly(t *testing.T, references, boot []byte) (tags, metal map[string]string) {
+	t.Helper()
+	tags, metal = map[string]string{}, map[string]string{}
+	var list map[string]any
+	require.NoError(t, json.Unmarshal(references, &list))
+	for _, tag := range list["spec"].(map[string]any)["tags"].([]any) {
+		tag := tag.(map[string]any)
+		spec := tag["from"].(map[string]any)["name"].(string)
+		require.Regexp(t, `^[^@]+@sha256:[0-9a-f]{64}$`, spec)
+		tags[tag["name"].(string)] = spec
 	}
-	p := &Payload{Architecture: "x86_64"}
-	require.NoError(t, p.readBootImages([]byte("data:\n  stream: '"+stream("9.8.1")+"'\n  streams: '{\"rhel-9\":"+stream("9.8.1")+",\"rhel-10\":"+stream("10.2.1")+"}'\n")))
-	require.Equal(t, "9.8.1", p.OSVersion)
-	require.Equal(t, map[string]string{"rhel-9": "9.8.1", "rhel-10": "10.2.1"}, p.OSStreams)
-
-	require.ErrorContains(t, p.readBootImages([]byte("data: {stream: '{}', streams: '[]'}")), "read the metadata of the streams in release-manifests/0000_50_installer_coreos-bootimages.yaml")
-	one := &Payload{Architecture: "x86_64"}
-	require.NoError(t, one.readBootImages([]byte("data: {stream: '"+stream("9.6.2")+"'}")))
-	require.Nil(t, one.OSStreams)
+	require.Greater(t, len(tags), 100)
+	var config map[string]any
+	require.NoError(t, yaml.Unmarshal(boot, &config))
+	var stream map[string]any
+	require.NoError(t, json.Unmarshal([]byte(config["data"].(map[string]any)["stream"].(string)), &stream))
+	for arch, of := range stream["architectures"].(map[string]any) {
+		metal[arch] = of.(map[string]any)["artifacts"].(map[string]any)["metal"].(map[string]any)["release"].(string)
+	}
+	return tags, metal
 }
 
 func FuzzImageReferences(f *testing.F) {
