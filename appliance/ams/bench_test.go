@@ -59,6 +59,21 @@ func BenchmarkTenThousandWaiting(b *testing.B) {
 	figures["start-ms"] = float64(time.Since(indexed).Microseconds()) / 1000
 	figures["memory-MB"] = float64(heapOf()-heap) / 1e6
 
+	for unit, look := range map[string]func() error{
+		"page-ms": func() error {
+			_, err := relay.Status(b.Context(), Selection{Limit: 50})
+			return err
+		},
+		"list-ms": func() error {
+			_, err := relay.Subscriptions(b.Context(), "")
+			return err
+		},
+	} {
+		began = time.Now()
+		require.NoError(b, look())
+		figures[unit] = float64(time.Since(began).Microseconds()) / 1000
+	}
+
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()

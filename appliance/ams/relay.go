@@ -95,7 +95,7 @@ func New(options Options) *Relay {
 	}
 	return &Relay{
 		options: options, wake: make(chan struct{}, 1), state: state, since: options.Clock.Now(),
-		localOwner: local.Owner{OrganizationID: local.LocalID(options.Key, "organization"), AccountID: local.LocalID(options.Key, "account"), Since: options.Clock.Now()},
+		localOwner: local.Owner{OrganizationID: local.LocalID(options.Key, "organization"), AccountID: local.LocalID(options.Key, "account")},
 		misses:     make(map[string]bool), bans: make(map[string]bool), jobs: make(map[string]*job),
 	}
 }

@@ -138,6 +138,5 @@ func (r *Relay) Owner() local.Owner {
 	return local.Owner{
 		OrganizationID: cmp.Or(r.identity.OrganizationID, r.localOwner.OrganizationID), OrganizationName: r.identity.OrganizationName,
 		AccountID: cmp.Or(r.identity.AccountID, r.localOwner.AccountID), Username: cmp.Or(r.options.Account, r.identity.Username, localName),
-		Since: r.localOwner.Since,
 	}
 }

@@ -26,14 +26,13 @@ func (s *service) account(a local.Account) (object, error) {
 	}
 	shown := reference("Account", "/accounts", a.ID)
 	shown["username"], shown["first_name"], shown["last_name"], shown["email"] = a.Username, a.Username, "", ""
-	shown["created_at"], shown["updated_at"], shown["banned"] = stamp(a.CreatedAt), stamp(a.CreatedAt), false
-	shown["organization_id"], shown["organization"] = a.Organization.ID, organization
+	shown["banned"], shown["organization_id"], shown["organization"] = false, a.Organization.ID, organization
 	return shown, nil
 }
 
 func (s *service) organization(o local.Organization) (object, error) {
 	shown := reference("Organization", "/organizations", o.ID)
-	shown["name"], shown["created_at"], shown["updated_at"] = o.Name, stamp(o.CreatedAt), stamp(o.CreatedAt)
+	shown["name"] = o.Name
 	return shown, s.addLabels(shown, local.Bearer{Type: local.OfOrganization}, o.ID)
 }
 

@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/segmentio/ksuid"
@@ -22,7 +21,6 @@ import (
 type Owner struct {
 	OrganizationID, OrganizationName string
 	AccountID, Username              string
-	Since                            time.Time
 }
 
 // Options is what a site is made of.
@@ -52,14 +50,10 @@ func New(options Options) (*Site, error) {
 type Account struct {
 	ID, Username string
 	Organization Organization
-	CreatedAt    time.Time
 }
 
 // Organization is the site's one.
-type Organization struct {
-	ID, Name  string
-	CreatedAt time.Time
-}
+type Organization struct{ ID, Name string }
 
 // Organization is the site's one, by AMS's id as soon as that is known.
 func (s *Site) Organization() Organization {
@@ -68,16 +62,16 @@ func (s *Site) Organization() Organization {
 	if name == "" {
 		name = "Landfall"
 	}
-	return Organization{owner.OrganizationID, name, owner.Since}
+	return Organization{owner.OrganizationID, name}
 }
 
 // Account is that of a user name, whether it is known or not.
 func (s *Site) Account(username string) Account {
 	owner := s.options.Owner()
 	if username == owner.Username {
-		return Account{owner.AccountID, username, s.Organization(), owner.Since}
+		return Account{owner.AccountID, username, s.Organization()}
 	}
-	return Account{s.localID("account " + username), username, s.Organization(), owner.Since}
+	return Account{s.localID("account " + username), username, s.Organization()}
 }
 
 // Accounts are the site's own and those that tokens were made for.
