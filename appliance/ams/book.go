@@ -2,7 +2,6 @@ package ams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -73,14 +72,20 @@ func entry(tx *store.Tx, clusterID string) (d outbox.Desired, r outbox.Remembere
 	if err != nil {
 		return d, r, err
 	}
+	r, err = rememberedOf(tx, clusterID)
+	return *desired, r, err
+}
+
+// rememberedOf is what is remembered of a cluster; nothing, if nobody could have mentioned it yet.
+func rememberedOf(tx *store.Tx, clusterID string) (outbox.Remembered, error) {
+	if !outbox.Replies.Exists(tx, clusterID) {
+		return outbox.Remembered{}, nil
+	}
 	remembered, err := outbox.Replies.Get(tx, clusterID)
-	if errors.Is(err, store.ErrNotFound) {
-		return *desired, r, nil
-	}
 	if err != nil {
-		return d, r, err
+		return outbox.Remembered{}, err
 	}
-	return *desired, *remembered, nil
+	return *remembered, nil
 }
 
 func (b *storeBook) Change(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {

@@ -116,7 +116,7 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
-			_, remembered, err := entry(tx, id)
+			remembered, err := rememberedOf(tx, id)
 			if err != nil || remembered.Closed != "" || !outbox.Replies.Exists(tx, id) {
 				return err
 			}

@@ -47,7 +47,7 @@ func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		file.Entries = nil
 		return outbox.Rows.Each(tx, "", func(clusterID string, d *outbox.Desired) error {
-			_, remembered, err := entry(tx, clusterID)
+			remembered, err := rememberedOf(tx, clusterID)
 			if err != nil || remembered.Closed != "" || remembered.Done(d) || remembered.Stopped(d, now) != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	entries := []CourierEntry{}
 	err := r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
-			_, remembered, err := entry(tx, id)
+			remembered, err := rememberedOf(tx, id)
 			if err == nil && remembered.Closed == "" && !(remembered.Done(d) && d.DeletedAt.IsZero()) {
 				entries = append(entries, CourierEntry{ClusterID: id, Desired: *d, Remembered: remembered})
 			}

@@ -35,7 +35,7 @@ func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[stri
 	var found []map[string]any
 	err = r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
-			_, remembered, err := entry(tx, id)
+			remembered, err := rememberedOf(tx, id)
 			if err != nil || remembered.Closed == endedDeleted || remembered.Closed == endedNever || d.Phase == outbox.Absent {
 				return err
 			}

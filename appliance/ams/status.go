@@ -104,7 +104,7 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Unlock()
 	err := r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, of.ClusterID, func(id string, d *outbox.Desired) error {
-			_, remembered, err := entry(tx, id)
+			remembered, err := rememberedOf(tx, id)
 			if err != nil {
 				return err
 			}

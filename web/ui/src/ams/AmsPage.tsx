@@ -12,20 +12,21 @@ import {
 import { useCallback, useEffect, useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { readAms, type Selection } from './api';
+import { readAms, type AmsStatus, type Selection } from './api';
 import { ClusterTable } from './ClusterTable';
 import { Connection } from './Connection';
 import { Couriers } from './Couriers';
 import { Tokens } from './Tokens';
 
-const often = () => 2_000;
+// Thousands of clusters take the appliance some tenths of a second to look at.
+const wait = (status: AmsStatus | undefined) => ((status?.waiting ?? 0) + (status?.sent ?? 0) > 1_000 ? 10_000 : 2_000);
 const pageSize = 50;
 
 /** What OpenShift Cluster Manager knows of this site's clusters, what waits and for what, and what to do about it. */
 const AmsPage = () => {
   const [selection, setSelection] = useState<Selection>({ state: '', name: '', offset: 0, limit: pageSize });
   const ask = useCallback((signal: AbortSignal) => readAms(selection, signal), [selection]);
-  const { answer, error, askAgain } = useAnswer(ask, often);
+  const { answer, error, askAgain } = useAnswer(ask, wait);
   const [shown, setShown] = useState(answer);
   const [failure, setFailure] = useState('');
   if (answer && answer !== shown) {
