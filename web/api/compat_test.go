@@ -415,6 +415,13 @@ func TestAReleaseForSeveralArchitecturesIsAVersionOfItsOwn(t *testing.T) {
 		require.Equal(t, "4.20.8-multi", *several.DisplayName)
 		require.ElementsMatch(t, []string{"x86_64", "arm64", "ppc64le", "s390x"}, several.CPUArchitectures)
 	}
+	var levels struct{ Architectures models.SupportLevels }
+	recorder := s.send(http.MethodGet, "/v2/support-levels/architectures?openshift_version=4.20.8", nil, nil)
+	require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &levels))
+	require.Len(t, levels.Architectures, 5)
+	for architecture, level := range levels.Architectures {
+		require.NotEqual(t, models.SupportLevelUnavailable, level, architecture)
+	}
 	id := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20.8-multi", "pull_secret": anyPullSecret})
 	var cluster models.Cluster
 	require.NoError(t, json.Unmarshal(s.send(http.MethodGet, "/v2/clusters/"+id, nil, nil).Body.Bytes(), &cluster))

@@ -104,9 +104,10 @@ func (s *Service) supportedArchitectures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"architectures": levels})
 }
 
+// hasRelease tells whether a release is configured for one of the architectures, of its own or for several.
 func (s *Service) hasRelease(architectures []string) bool {
 	for _, image := range s.Engine.ReleaseList {
-		if slices.Contains(architectures, image.CPUArchitecture) {
+		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti || slices.Contains(architectures, image.CPUArchitecture) {
 			return true
 		}
 	}
