@@ -113,6 +113,7 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		count[h.Role]++
 		require.Equal(t, models.HostStatusInstalled, *h.Status)
 	}
+	requireSoundFiles(t, address, cluster())
 	require.Equal(t, [3]int{kind.masters, kind.arbiters, kind.workers}, [3]int{count[models.HostRoleMaster], count[models.HostRoleArbiter], count[models.HostRoleWorker]})
 }
 
