@@ -16,6 +16,8 @@ type Unshown struct {
 	PullSecret string
 	// DerivedMachineNetwork: nobody named the machine network; it is that of the VIPs or hosts.
 	DerivedMachineNetwork bool
+	// MirrorGapsAccepted: a person wants the cluster installed although the mirror lacks images.
+	MirrorGapsAccepted bool
 }
 
 // Unshown returns what belongs to a cluster and is not shown.
@@ -25,7 +27,7 @@ func (e *Engine) Unshown(id string) (Unshown, error) {
 		return Unshown{}, err
 	}
 	secret, err := e.openSecret(row.PullSecret)
-	return Unshown{PullSecret: secret, DerivedMachineNetwork: row.Follows}, err
+	return Unshown{PullSecret: secret, DerivedMachineNetwork: row.Follows, MirrorGapsAccepted: row.MirrorGapsAccepted}, err
 }
 
 // HostHardware is what a host's agent has reported of the machine; nil if it has reported nothing yet. The eligibility of disks
