@@ -170,7 +170,7 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	all, err = d.downloadLogs(cluster, "all", nil)
 	require.NoError(t, err)
 	files := archived(t, all)
-	name := d.get(cluster).Name + "_auto-assign_" + host.String()
+	name := d.get(cluster).Name + "_master_" + host.String() // the role that it was given when it registered
 	require.Equal(t, []string{
 		"cluster_events.json", "cluster_manifest_user_openshift_a.yaml", "cluster_metadata.json", "controller_logs.tar.gz", name + ".tar",
 	}, slices.Sorted(maps.Keys(files)))
