@@ -456,3 +456,28 @@ func FuzzNoFolderMakesTheReaderFail(f *testing.F) {
 }
 
 func jsonInto(text string, into any) error { return json.Unmarshal([]byte(text), into) }
+
+// TestFieldsOfTheFieldAreKnown reads the objects that people start from: none of their fields may be unknown, though they make no
+// whole folder and some ask for what can't be had here.
+func TestFieldsOfTheFieldAreKnown(t *testing.T) {
+	data := os.Getenv("LANDFALL_REALDATA")
+	if data == "" {
+		t.Skip("LANDFALL_REALDATA is not set")
+	}
+	read := 0
+	for _, pattern := range []string{"agentClusterInstall*.yaml", "cluster*.yaml", "infraEnv*.yaml", "nmstate.yaml", "pullsecret.yaml", "namespace.yaml"} {
+		samples, err := filepath.Glob(filepath.Join(data, "hive-samples", pattern))
+		require.NoError(t, err)
+		for _, sample := range samples {
+			text, err := os.ReadFile(sample)
+			require.NoError(t, err)
+			read++
+			t.Run(filepath.Base(sample), func(t *testing.T) {
+				_, err := Read([]File{{"cluster-manifests/" + filepath.Base(sample), text}})
+				require.Error(t, err, "it is one object of five")
+				require.NotRegexp(t, "is no field of (AgentCluster|Cluster|Infra|NMState)", err.Error())
+			})
+		}
+	}
+	require.GreaterOrEqual(t, read, 12)
+}
