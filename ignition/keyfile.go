@@ -24,7 +24,16 @@ func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *
 	if s.beyond != nil {
 		return nil, s.beyond
 	}
-	w := &keyfileWriter{state: s, host: string(macTable(cards)), cards: cards, resolvers: names, links: make(map[string]*link, len(s.interfaces))}
+	w := &keyfileWriter{
+		state: s, host: string(macTable(cards)), cards: cards, resolvers: names, links: make(map[string]*link, len(s.interfaces)),
+		routes: make(map[string][]route), rules: make(map[*link][]rule),
+	}
+	for _, r := range s.routes {
+		w.routes[r.via] = append(w.routes[r.via], r)
+	}
+	for _, r := range s.rules {
+		w.rules[r.on] = append(w.rules[r.on], r)
+	}
 	for _, l := range s.interfaces {
 		w.links[l.name] = l
 	}
@@ -64,6 +73,8 @@ type keyfileWriter struct {
 	host      string // tells hosts apart
 	cards     []NetworkInterface
 	links     map[string]*link
+	routes    map[string][]route // by their interfaces
+	rules     map[*link][]rule
 	resolvers map[bool]*link
 	text      strings.Builder
 }
@@ -238,7 +249,7 @@ func (w *keyfileWriter) family(l *link, v6 bool) {
 	for i, address := range f.addresses {
 		w.set("address"+strconv.Itoa(i+1), address.String())
 	}
-	w.routes(l, v6)
+	w.leading(l, v6)
 	if method == "auto" || method == "dhcp" {
 		w.learnt(f, v6)
 	}
@@ -280,10 +291,11 @@ func (w *keyfileWriter) learnt(f *family, v6 bool) {
 	}
 }
 
-func (w *keyfileWriter) routes(l *link, v6 bool) {
+// leading writes the routes and rules of an interface.
+func (w *keyfileWriter) leading(l *link, v6 bool) {
 	number := 0
-	for _, r := range w.state.routes {
-		if r.via == l.name && r.destination.Addr().Is6() == v6 {
+	for _, r := range w.routes[l.name] {
+		if r.destination.Addr().Is6() == v6 {
 			number++
 			key := "route" + strconv.Itoa(number)
 			text, options := r.settings()
@@ -292,8 +304,8 @@ func (w *keyfileWriter) routes(l *link, v6 bool) {
 		}
 	}
 	number = 0
-	for _, r := range w.state.rules {
-		if r.v6 == v6 && w.state.ruleLink(r) == l {
+	for _, r := range w.rules[l] {
+		if r.v6 == v6 {
 			number++
 			w.set("routing-rule"+strconv.Itoa(number), r.setting())
 		}

@@ -286,6 +286,9 @@ func (h HostNetwork) cards() ([]NetworkInterface, *NetworkFault) {
 	if len(h.Interfaces) == 0 {
 		return refuse("no network card is named by its MAC address, so no machine can be told to be this one")
 	}
+	if len(h.Interfaces) > networkCardLimit {
+		return refuse("%d network cards are named; a host has up to %d", len(h.Interfaces), networkCardLimit)
+	}
 	cards := make([]NetworkInterface, 0, len(h.Interfaces))
 	for _, in := range h.Interfaces {
 		mac, err := net.ParseMAC(in.MAC)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -406,6 +407,35 @@ func FuzzKeyfiles(f *testing.F) {
 		require.NoError(t, err)
 		require.NoError(t, yaml.Unmarshal(policy, new(any)))
 	})
+}
+
+// A description as large as any may be takes no more than moments, whatever it consists of.
+func TestLargeDescriptionsAreReadInMoments(t *testing.T) {
+	many := func(format string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < 64<<10; i++ {
+			b.WriteString(strings.NewReplacer("N", fmt.Sprint(i), "IP", fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255)).Replace(format))
+		}
+		return b.String()
+	}
+	const one = "interfaces:\n- name: eth0\n  ipv4: {dhcp: true}\n"
+	began := time.Now()
+	for name, text := range map[string]string{
+		"interfaces":       "interfaces:\n- name: eth0\n" + many("- {name: enoN, ipv4: {address: [{ip: IP, prefix-length: 8}]}}\n"),
+		"VLANs":            "interfaces:\n- name: eth0\n" + many("- {name: vN, type: vlan, vlan: {base-iface: enoN, id: 1}}\n"),
+		"addresses":        "interfaces:\n- name: eth0\n  ipv4:\n    address:\n" + many("    - {ip: IP, prefix-length: 8}\n"),
+		"routes":           one + "routes:\n  config:\n" + many("  - {destination: IP, next-hop-interface: eth0}\n"),
+		"rules":            one + "route-rules:\n  config:\n" + many("  - {ip-from: IP, route-table: N}\n"),
+		"rules and routes": one + "routes:\n  config:\n" + many("  - {destination: IP, next-hop-interface: eth0, table-id: N}\n")[:32<<10] + "\n",
+		"ports":            one + "- name: b\n  type: linux-bridge\n  bridge:\n    port:\n" + many("    - {name: enoN}\n"),
+		"keys":             one + many("kN: 1\n"),
+	} {
+		_, fault := planHost(HostNetwork{YAML: text, Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}}})
+		if fault != nil {
+			require.Regexp(t, `is beyond the 100000 values|can't be read|second time`, fault.Error(), name)
+		}
+	}
+	require.Less(t, time.Since(began), time.Minute)
 }
 
 // The files that people have: those of bare sites become keyfiles, whatever is beyond is named.

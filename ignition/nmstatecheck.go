@@ -61,11 +61,7 @@ func (p *stateParser) check(cards []NetworkInterface) {
 	for _, r := range p.state.routes {
 		c.route(r)
 	}
-	for _, r := range p.state.rules {
-		if p.state.ruleLink(r) == nil {
-			p.refuse(r.path, 0, "is a rule for %s, and no interface has %s addresses", familyName(r.v6), familyName(r.v6))
-		}
-	}
+	c.rules()
 	c.use()
 }
 
@@ -279,6 +275,32 @@ func (c *stateChecker) route(r route) {
 	}
 }
 
+// rules gives each rule the interface that it comes and goes with: the first with a route of its table, else that of the name
+// servers.
+func (c *stateChecker) rules() {
+	type table struct {
+		v6 bool
+		id int64
+	}
+	on := make(map[table]*link)
+	for _, r := range c.state.routes {
+		key := table{r.destination.Addr().Is6(), r.table}
+		if l := c.links[r.via]; l != nil && on[key] == nil {
+			on[key] = l
+		}
+	}
+	others := map[bool]*link{false: c.state.resolverLink(false), true: c.state.resolverLink(true)}
+	for i := range c.state.rules {
+		r := &c.state.rules[i]
+		if r.on = on[table{r.v6, r.table}]; r.on == nil {
+			r.on = others[r.v6]
+		}
+		if r.on == nil {
+			c.refuse(r.path, 0, "is a rule for %s, and no interface has %s addresses", familyName(r.v6), familyName(r.v6))
+		}
+	}
+}
+
 // use refuses a description that has nothing to do with the cards that it is said to be for.
 func (c *stateChecker) use() {
 	used := func(name string) bool {
@@ -341,17 +363,4 @@ func (s *hostState) resolverLink(v6 bool) *link {
 		}
 	}
 	return found
-}
-
-// ruleLink chooses the interface that a rule comes and goes with: one with a route of its table, else that of the name
-// servers.
-func (s *hostState) ruleLink(r rule) *link {
-	for _, route := range s.routes {
-		if route.table == r.table && route.destination.Addr().Is6() == r.v6 {
-			if i := slices.IndexFunc(s.interfaces, func(l *link) bool { return l.name == route.via }); i >= 0 {
-				return s.interfaces[i]
-			}
-		}
-	}
-	return s.resolverLink(r.v6)
 }

@@ -30,6 +30,7 @@ type rule struct {
 	incoming        string
 	action          string
 	suppress        int64 // -1 if not given
+	on              *link // that it comes and goes with
 }
 
 // firstRulePriority is where nmstate begins to number rules that have no priority.

@@ -19,6 +19,7 @@ const (
 	networkYAMLLimit  = 1 << 20 // bytes
 	networkDepthLimit = 32      // mappings and lists in each other
 	networkNodeLimit  = 100_000 // values, aliases counted as often as they are used
+	networkCardLimit  = 1000    // network cards that are named
 )
 
 // NetworkFault is what keeps a machine's network description from being used, or from being used in the simplest way.
