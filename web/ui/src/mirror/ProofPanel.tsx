@@ -5,11 +5,13 @@ import {
   CardBody,
   CardTitle,
   Flex,
+  FlexItem,
   FormSelect,
   FormSelectOption,
   List,
   ListItem,
   Progress,
+  Stack,
 } from '@patternfly/react-core';
 import { useState } from 'react';
 import { sentenceOf } from '../shell/request';
@@ -42,27 +44,31 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
     <Card>
       <CardTitle>Is everything there?</CardTitle>
       <CardBody>
-        <Flex>
-          {!cluster && (
-            <FormSelect
-              aria-label="Release"
-              value={release}
-              style={{ width: 'auto' }}
-              onChange={(_event, value) => {
-                setChosen(value);
-              }}
-            >
-              {releases.map((version) => (
-                <FormSelectOption key={version} value={version} label={`OpenShift ${version}`} />
-              ))}
-            </FormSelect>
-          )}
-          <Button isDisabled={(!cluster && release === '') || proof?.state === 'running'} onClick={() => void prove()}>
-            Ask the mirror
-          </Button>
-        </Flex>
-        {failure !== '' && <Alert isInline variant="danger" title={failure} />}
-        {proof && <Outcome proof={proof} />}
+        <Stack hasGutter>
+          <Flex>
+            {!cluster && (
+              <FlexItem>
+                <FormSelect
+                  aria-label="Release"
+                  value={release}
+                  style={{ width: 'auto' }}
+                  onChange={(_event, value) => {
+                    setChosen(value);
+                  }}
+                >
+                  {releases.map((version) => (
+                    <FormSelectOption key={version} value={version} label={`OpenShift ${version}`} />
+                  ))}
+                </FormSelect>
+              </FlexItem>
+            )}
+            <Button isDisabled={(!cluster && release === '') || proof?.state === 'running'} onClick={() => void prove()}>
+              Ask the mirror
+            </Button>
+          </Flex>
+          {failure !== '' && <Alert isInline variant="danger" title={failure} />}
+          {proof && <Outcome proof={proof} />}
+        </Stack>
       </CardBody>
     </Card>
   );

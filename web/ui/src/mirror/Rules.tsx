@@ -21,7 +21,7 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
           <Tr>
             <Th>Images under</Th>
             <Th>Mirrors, in order</Th>
-            <Th>Then the source</Th>
+            <Th modifier="nowrap">Then the source</Th>
             <Th>From</Th>
           </Tr>
         </Thead>
