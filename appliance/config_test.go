@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +117,7 @@ func sample(t *testing.T, s setting, folder string) string {
 	case bytesType:
 		return "77KiB"
 	case reflect.TypeFor[bool]():
-		return "false" // the one that there is is true
+		return strconv.FormatBool(!reflect.ValueOf(Default()).FieldByIndex(s.index).Bool())
 	case reflect.TypeFor[[]OSImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(folder, "live.iso") + `}]`
 	case reflect.TypeFor[[]ReleaseImage]():
