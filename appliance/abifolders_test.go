@@ -138,12 +138,7 @@ func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testin
 	require.Equal(t, 3, made.Hosts)
 	require.Equal(t, textsOf(given), textsOf(exportFolder(t, address, made.ClusterID).Files))
 
-	crew := &simulate.Crew{URL: address, InfraEnvID: made.InfraEnvID, Count: 3, Speed: 1000}
-	for i := range 3 {
-		crew.Planned = append(crew.Planned, simulate.Planned{MAC: fmt.Sprintf("52:54:00:aa:00:0%d", i+1), Hostname: fmt.Sprintf("unnamed-%d", i+1)})
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- crew.Run(t.Context()) }()
+	ended := boot(t, address, made.InfraEnvID, 1, "52:54:00:aa:00:01", "52:54:00:aa:00:02", "52:54:00:aa:00:03")
 	requireStatus(t, address, made.ClusterID, models.ClusterStatusReady)
 	names := map[string]*models.Host{}
 	eventually(t, "the hosts are what the folder says", func() bool {
@@ -179,6 +174,104 @@ func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testin
 	database, err := os.ReadFile(filepath.Join(s.config.DataDir, "landfall.db"))
 	require.NoError(t, err)
 	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the folder's pull secret lies sealed")
+}
+
+// installConfigFolder is a folder of the form that people write by hand: an install-config and the hosts.
+func installConfigFolder(name, topology string, macs ...string) []abi.File {
+	hosts := ""
+	for i, mac := range macs {
+		hosts += fmt.Sprintf("- hostname: %s-%d\n  interfaces: [{name: eno1, macAddress: %q}]\n", name, i+1, mac)
+	}
+	return []abi.File{
+		{Name: "install-config.yaml", Data: []byte("# by hand\napiVersion: v1\nmetadata: {name: " + name + "}\nbaseDomain: site.test\n" + topology +
+			"compute: [{name: worker, replicas: 0}]\nnetworking:\n  networkType: OVNKubernetes\n  machineNetwork: [{cidr: 192.168.100.0/24}]\n" +
+			"  clusterNetwork: [{cidr: 10.128.0.0/14, hostPrefix: 23}]\n  serviceNetwork: [172.30.0.0/16]\npullSecret: '" + pullSecret + "'   # of the site\n")},
+		{Name: "agent-config.yaml", Data: []byte("apiVersion: v1beta1\nkind: AgentConfig\nmetadata: {name: " + name + "}\nhosts:\n" + hosts)},
+	}
+}
+
+// TestFoldersOfOtherTopologiesAreInstalled has a folder as the only input of a single node, which another host joins afterwards, and
+// of two nodes with an arbiter.
+func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	t.Run("folders", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			topology string
+			macs     []string
+			joins    string // the MAC of a host that comes when the cluster is installed
+			roles    map[models.HostRole]int
+		}{
+			"single": {
+				topology: "controlPlane: {name: master, replicas: 1}\nplatform: {none: {}}\n", macs: []string{"52:54:00:ab:00:01"}, joins: "52:54:00:ab:00:02",
+				roles: map[models.HostRole]int{models.HostRoleMaster: 1, models.HostRoleWorker: 1},
+			},
+			"arbiter": {
+				topology: "controlPlane: {name: master, replicas: 2}\narbiter: {name: arbiter, replicas: 1}\n" +
+					"platform: {baremetal: {apiVIPs: [192.168.100.4], ingressVIPs: [192.168.100.5]}}\n",
+				macs: []string{"52:54:00:ac:00:01", "52:54:00:ac:00:02", "52:54:00:ac:00:03"}, roles: map[models.HostRole]int{models.HostRoleMaster: 2, models.HostRoleArbiter: 1},
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				given := installConfigFolder(name, c.topology, c.macs...)
+				var made console.ABIImport
+				sendFolder(t, address+abiPath, given).read(t, http.StatusCreated, &made)
+				ended := boot(t, address, made.InfraEnvID, 1, c.macs...)
+				eventually(t, "Install can be pressed", func() bool {
+					return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install", nil).status == http.StatusAccepted
+				})
+				requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
+				require.NoError(t, <-ended)
+				if c.joins != "" {
+					join(t, address, made, len(c.macs)+1, c.joins)
+				}
+				roles := make(map[models.HostRole]int)
+				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
+					roles[host.Role]++
+				}
+				require.Equal(t, c.roles, roles)
+				folder := exportFolder(t, address, made.ClusterID)
+				require.Empty(t, folder.Changed)
+				require.Equal(t, textsOf(given), textsOf(folder.Files))
+			})
+		}
+	})
+}
+
+// boot starts hosts with these network cards from an infra-env's image; the first has this number there.
+func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
+	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000}
+	for i, mac := range macs {
+		crew.Planned = append(crew.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d", infraEnv[:8], first+i)})
+	}
+	done := make(chan error, 1)
+	go func() { done <- crew.Run(t.Context()) }()
+	return done
+}
+
+// join has a host join an installed cluster.
+func join(t *testing.T, address string, made console.ABIImport, number int, mac string) {
+	t.Helper()
+	require.Equal(t, http.StatusAccepted, ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/allow-add-hosts", nil).status)
+	ended := boot(t, address, made.InfraEnvID, number, mac)
+	var joining *models.Host
+	find := func(status string) func() bool {
+		return func() bool {
+			for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
+				if host.Kind != nil && *host.Kind == models.HostKindAddToExistingClusterHost && *host.Status == status {
+					joining = host
+					return true
+				}
+			}
+			return false
+		}
+	}
+	eventually(t, "the host that joins is known", find(models.HostStatusKnown))
+	started := ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+"/actions/install", nil)
+	require.Equal(t, http.StatusAccepted, started.status, string(started.body))
+	eventually(t, "the host is added", find(models.HostStatusAddedToExistingCluster))
+	require.NoError(t, <-ended)
 }
 
 func TestAFolderThatIsChangedOrRefused(t *testing.T) {
