@@ -176,7 +176,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
       page.waitForEvent('download'),
       page.getByRole('button', { name: /^Download Installation Logs$/i, disabled: false }).first().click({ timeout: minute }),
     ]);
-    assert.match(logs.suggestedFilename(), /^logs_.*\.tar\.gz$/);
+    assert.match(logs.suggestedFilename(), /^reef_[0-9a-f-]{36}\.tar$/);
     assert.notEqual((await readFile(await logs.path())).length, 0);
   });
 
