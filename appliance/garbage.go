@@ -13,7 +13,7 @@ import (
 const (
 	garbagePercent      = 300      // of what is alive, at most
 	garbageLeastPercent = 50       // of what is alive, however much that is
-	garbageLimit        = 48 << 20 // bytes, unless that is less than the least
+	garbageLimit        = 72 << 20 // bytes, unless that is less than the least
 )
 
 // TuneCollector has the garbage collector of this process run as often as suits an appliance, until it is stopped. After each
