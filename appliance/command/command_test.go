@@ -148,6 +148,7 @@ func TestServeSaysWhereItIsAndStopsWhenInterrupted(t *testing.T) {
 func TestTheDemoInstallsAClusterAndEnds(t *testing.T) {
 	for _, hosts := range []string{"1", "3", "5"} {
 		t.Run(hosts+" hosts", func(t *testing.T) {
+			t.Parallel()
 			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 			got := landfall(t, "demo", "--exit", "--listen", "127.0.0.1:0", "--hosts", hosts, "--kubeconfig", kubeconfig)
 			require.Zero(t, got.code, got.errOut)
@@ -185,7 +186,7 @@ func TestTheDemoKeepsItsDataWhereItIsTold(t *testing.T) {
 func TestTheDemoEndsWithTheReasonWhenAnythingFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer func() { require.NoError(t, taken.Close()) }()
+	t.Cleanup(func() { require.NoError(t, taken.Close()) })
 	for name, failing := range map[string]struct {
 		arguments []string
 		reason    string
@@ -198,6 +199,7 @@ func TestTheDemoEndsWithTheReasonWhenAnythingFails(t *testing.T) {
 		"two hosts":         {[]string{"--hosts", "2"}, "hosts are 1 (a single node), 3 or more"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			got := landfall(t, append([]string{"demo", "--exit", "--listen", "127.0.0.1:0", "--kubeconfig", filepath.Join(t.TempDir(), "k")}, failing.arguments...)...)
 			require.NotZero(t, got.code)
 			require.Contains(t, got.errOut, failing.reason)

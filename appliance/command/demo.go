@@ -61,6 +61,9 @@ func newDemo() *cobra.Command {
 			if d.parsedFaults, err = simulate.ParseFaults(d.faults); err != nil {
 				return usage("--faults: %w", err)
 			}
+			if _, err := os.Stat(filepath.Dir(d.kubeconfig)); err != nil {
+				return fmt.Errorf("the kubeconfig can't be written: %w; choose another place with --kubeconfig", err)
+			}
 			err = d.run(cmd.Context())
 			if d.exit {
 				return err
