@@ -12,6 +12,7 @@ import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { bootFrom, makeLiveISO, sha256, volumeId } from './machine.mjs';
 import { startSite } from './site.mjs';
+import { startWalk } from './walk.mjs';
 
 const minute = 60_000;
 const mebibyte = 1024 ** 2;
@@ -27,24 +28,8 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
   let mirror;
   let version;
   let shortURL;
-  let failed = false;
 
-  /** A step that keeps a picture, also of how it failed, and is left out once one has failed. */
-  const step = (name, act) => {
-    it(name, async (context) => {
-      assert.ok(!failed, 'an earlier step failed');
-      const picture = name.replaceAll(/[^a-z]+/gi, '-').slice(0, 60);
-      try {
-        await act();
-        await browser.picture(picture);
-      } catch (error) {
-        failed = true;
-        await browser.picture(`FAILED-${picture}`);
-        context.diagnostic([site.output(), browser.output(), machine?.output()].join('\n'));
-        throw error;
-      }
-    });
-  };
+  const step = startWalk(() => ({ site, browser, machine }));
 
   const button = (name) => page.getByRole('button', { name, exact: true });
   const heading = (name) => page.getByRole('heading', { name, exact: true });

@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
+import { startWalk } from './walk.mjs';
 
 const minute = 60_000;
 const clusterName = 'harbour';
@@ -16,24 +17,8 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
   let site;
   let browser;
   let page;
-  let failed = false;
 
-  /** A step that keeps a picture, also of how it failed, and is left out once one has failed. */
-  const step = (name, act) => {
-    it(name, async (context) => {
-      assert.ok(!failed, 'an earlier step failed');
-      const picture = name.replaceAll(/[^a-z]+/gi, '-').slice(0, 60);
-      try {
-        await act();
-        await browser.picture(picture);
-      } catch (error) {
-        failed = true;
-        await browser.picture(`FAILED-${picture}`);
-        context.diagnostic(`${site.output()}\n${browser.output()}`);
-        throw error;
-      }
-    });
-  };
+  const step = startWalk(() => ({ site, browser }));
 
   const next = async () => {
     await page.getByRole('button', { name: 'Next', exact: true }).click();

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
+import { startWalk } from './walk.mjs';
 
 const minute = 60_000;
 
@@ -13,24 +14,8 @@ describe('a person whose hosts have no DHCP', { timeout: 4 * minute }, () => {
   let browser;
   let page;
   let infraEnv;
-  let failed = false;
 
-  /** A step that keeps a picture, also of how it failed, and is left out once one has failed. */
-  const step = (name, act) => {
-    it(name, async (context) => {
-      assert.ok(!failed, 'an earlier step failed');
-      const picture = name.replaceAll(/[^a-z]+/gi, '-').slice(0, 60);
-      try {
-        await act();
-        await browser.picture(picture);
-      } catch (error) {
-        failed = true;
-        await browser.picture(`FAILED-${picture}`);
-        context.diagnostic([site.output(), browser.output()].join('\n'));
-        throw error;
-      }
-    });
-  };
+  const step = startWalk(() => ({ site, browser }));
 
   const button = (name) => page.getByRole('button', { name, exact: true });
   const field = (name) => page.getByRole('textbox', { name, exact: true });

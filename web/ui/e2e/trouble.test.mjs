@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
+import { startWalk } from './walk.mjs';
 
 const minute = 60_000;
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
@@ -18,24 +19,8 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
   let cluster;
   let infraEnv;
   let hosts;
-  let failed = false;
 
-  /** A step that keeps a picture, also of how it failed, and is left out once one has failed. */
-  const step = (name, act) => {
-    it(name, async (context) => {
-      assert.ok(!failed, 'an earlier step failed');
-      const picture = name.replaceAll(/[^a-z]+/gi, '-').slice(0, 60);
-      try {
-        await act();
-        await browser.picture(picture);
-      } catch (error) {
-        failed = true;
-        await browser.picture(`FAILED-${picture}`);
-        context.diagnostic(`${site.output()}\n${browser.output()}`);
-        throw error;
-      }
-    });
-  };
+  const step = startWalk(() => ({ site, browser }));
 
   const button = (name) => page.getByRole('button', { name, exact: true });
   const heading = (name) => page.getByRole('heading', { name, exact: true });
