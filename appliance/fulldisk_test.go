@@ -2,7 +2,6 @@ package appliance_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -87,16 +86,6 @@ func (d *disk) fill(t *testing.T, size uint64) {
 	_, err = io.CopyBuffer(file, zeros{}, make([]byte, 4<<20))
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, file.Close())
-}
-
-// roomForInstallers is the size of a file system that the installer, which is this program, fits into while it is extracted.
-func roomForInstallers(t *testing.T) string {
-	t.Helper()
-	program, err := os.Executable()
-	require.NoError(t, err)
-	info, err := os.Stat(program)
-	require.NoError(t, err)
-	return fmt.Sprint(3*info.Size() + 64<<20)
 }
 
 // zeros reads as zeros without end.
@@ -184,11 +173,13 @@ func TestAFullDiskUnderTheInstallersIsSaidAndInstallCanBePressedAgain(t *testing
 	}
 	s := newSite(t)
 	installers := filepath.Join(s.config.DataDir, "installers")
-	d := smallDisk(t, installers, roomForInstallers(t))
+	d := smallDisk(t, installers, "64m")
 	address, _ := s.start(t)
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
-
-	d.fill(t, 16<<20)
+	if d.limit != nil {
+		return // a limit would stop the database as well, which has a test of its own
+	}
+	d.fill(t, 0)
 	pressInstall(t, address, id)
 	requireUnprepared(t, address, id, "openshift-install of release "+s.release.Version+" can't be extracted: ", "no space is left to write "+installers, "free space on its file system")
 	d.free(t)
@@ -204,7 +195,7 @@ func TestAFullDiskUnderGeneratedFilesIsSaidAndInstallCanBePressedAgain(t *testin
 	}
 	s := newSite(t)
 	installers := filepath.Join(s.config.DataDir, "installers")
-	d := smallDisk(t, installers, roomForInstallers(t))
+	d := smallDisk(t, installers, "64m")
 	address, _ := s.start(t)
 	first := s.readyCluster(t, address, pullSecret, pullSecret)
 	pressInstall(t, address, first) // openshift-install is there from now on

@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	simulate.Main() // this program is its own payload's openshift-install
+	simulate.Main() // this program plays its payload's openshift-install
 	runVictim()     // and the appliance that crash_test.go kills
 	code := m.Run()
 	if err := outside.end(); err != nil {

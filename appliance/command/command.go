@@ -30,8 +30,8 @@ const (
 )
 
 // Execute runs the command that the arguments (without the program's name) name and returns the process's exit code: 0,
-// 1 after a failure, 2 when the arguments are wrong. Started under the name openshift-install, the process is the
-// stand-in that simulated release payloads contain (see simulate.Main) and does not come back.
+// 1 after a failure, 2 when the arguments are wrong. Started as the openshift-install of a simulated release payload, the
+// process is the stand-in for it (see simulate.Main) and does not come back.
 func Execute(arguments []string) int {
 	simulate.Main()
 	ctx, release := interruptible(context.Background())

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	simulate.Main() // this program is the openshift-install of the demo's payload
+	simulate.Main() // this program plays the openshift-install of the demo's payload
 	os.Exit(m.Run())
 }
 

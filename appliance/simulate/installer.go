@@ -16,15 +16,15 @@ import (
 // The stand-in for openshift-install
 //
 // The real openshift-install comes in a release payload and cannot be carried by a program of ours. The payloads that this package
-// makes hold a stand-in: this very program under the name openshift-install. It is no installer, and no cluster comes of its
-// certificates; but it takes the same commands, environment and files as the real one, refuses what that refuses in the same form, and
+// makes hold a stand-in: a launcher by which whoever starts it plays openshift-install itself (installerstamp.go). It is no installer,
+// and no cluster comes of its certificates; but it takes the same commands, environment and files as the real one, refuses what that refuses in the same form, and
 // leaves the same files with content of the same shape. What it cannot show is that the real program of some version accepts an
 // install-config: it knows field names from the documents only.
 //
 // installer.go has its commands, installerconfig.go the install-config, installermanifests.go and installerignition.go what it
 // writes, installercerts.go the certificates.
 
-// installerName is the file name under which the program is the stand-in.
+// installerName is the program's name, and by which the launcher tells Main what to be.
 const installerName = "openshift-install"
 
 // Environment variables that openshift-install reads.
@@ -34,24 +34,31 @@ const (
 	envBootstrapIP  = "OPENSHIFT_INSTALL_BOOTSTRAP_NODE_IP"
 )
 
-// Main makes the process the stand-in for openshift-install, and ends it, when it was started under that name. Otherwise it does
-// nothing. A program whose executable goes into a payload (see PushPayload) calls it before anything else.
+// Main makes the process the stand-in for openshift-install, and ends it, when it was started by a payload's launcher. Otherwise it does
+// nothing. A program that runs the openshift-install of a payload of ours (see PushPayload) calls it before anything else.
 func Main() {
-	if filepath.Base(os.Args[0]) == installerName {
-		os.Exit(OpenshiftInstall(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	if len(os.Args) > 2 && os.Args[0] == launcherProgram && os.Args[1] == installerName {
+		os.Exit(playInstaller(os.Args[2], os.Args[3:], os.Environ(), os.Stdout, os.Stderr))
 	}
 }
 
-// OpenshiftInstall is the stand-in for openshift-install: version, create manifests, create ignition-configs and create
-// single-node-ignition-config, each with --dir. It gives the exit code: 0, or 1 with a line level=fatal msg="…" on stderr.
-func OpenshiftInstall(args []string, env []string, stdout, stderr io.Writer) int {
-	in := &installRun{env: map[string]string{}, stdout: stdout, stamp: stampOf()}
+// playInstaller is the stand-in for openshift-install: version, create manifests, create ignition-configs and create
+// single-node-ignition-config, each with --dir. The file at path has the stamp. It gives the exit code: 0, or 1 with a line
+// level=fatal msg="…" on stderr.
+func playInstaller(path string, args []string, env []string, stdout, stderr io.Writer) int {
+	in := &installRun{env: map[string]string{}, stdout: stdout}
 	for _, e := range env {
 		if name, value, ok := strings.Cut(e, "="); ok {
 			in.env[name] = value
 		}
 	}
 	in.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{ReplaceAttr: logrusStyle}))
+	file, err := os.ReadFile(path)
+	if err != nil {
+		in.log.Log(context.Background(), levelFatal, err.Error())
+		return 1
+	}
+	in.stamp = stampOf(string(file))
 	root := in.commands()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
+
+func TestMain(m *testing.M) {
+	Main()
+	os.Exit(m.Run())
+}
 
 const installConfigText = `apiVersion: v1
 baseDomain: example.com
@@ -79,7 +85,9 @@ func installerFolder(t *testing.T, config string) string {
 
 func openshiftInstall(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = OpenshiftInstall(args, env, &out, &errs)
+	path := filepath.Join(t.TempDir(), installerName)
+	require.NoError(t, os.WriteFile(path, []byte(launcher()), 0o700))
+	code = playInstaller(path, args, env, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -386,5 +394,36 @@ func TestStandInThatWasNeverStampedSaysSo(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, stdout, "openshift-install unreleased\n")
 	require.Contains(t, stdout, "release image registry.ci.openshift.org/")
-	require.Equal(t, "x", stamped("x\x00_LOCATION_\x00XX\x00", "y"))
+}
+
+func TestTheLauncherIsRunByTheKernelAloneFromAnyFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a folder with 'quotes' and blanks")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	path := filepath.Join(dir, installerName)
+	text := launcher()
+	for _, value := range []string{"quay.io/x@sha256:1", "4.20.8", "linux/amd64"} {
+		at := strings.Index(text, "\x00_RELEASE_")
+		text = text[:at] + value + "\x00" + text[at+len(value)+1:]
+	}
+	require.Len(t, text, len(launcher()), "a stamp moves nothing")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o700))
+
+	cmd := exec.Command(path, "version", "--dir", dir)
+	cmd.Env = []string{}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "openshift-install 4.20.8\n")
+	require.Contains(t, string(out), "release image quay.io/x@sha256:1\nrelease architecture linux/amd64\n")
+
+	out, err = exec.Command(path, "create", "manifests", "--dir", dir).CombinedOutput()
+	var failed *exec.ExitError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, 1, failed.ExitCode())
+	require.Contains(t, string(out), dir+" holds neither install-config.yaml nor a state file")
+}
+
+func TestALauncherThatIsCutOffHasNoStamp(t *testing.T) {
+	for _, length := range []int{0, len(launcherText), len(launcherText) + 100} {
+		require.Equal(t, "unreleased", stampOf(launcher()[:length]).version)
+	}
 }

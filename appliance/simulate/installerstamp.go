@@ -5,34 +5,44 @@ import (
 	"strings"
 )
 
+// What payloads hold as openshift-install is a few lines of text. The kernel runs what its first line names, and /proc/self/exe is the
+// program that the process starting it is made of. So the file has the same bytes in every payload, needs no shell, finds the program
+// wherever that lies, and costs a site nothing to carry. Main knows it by the arguments that the kernel makes of that line.
+const (
+	launcherProgram = "/proc/self/exe"
+	launcherText    = "#!" + launcherProgram + " " + installerName + "\n" +
+		"# A stand-in for openshift-install, played by the program that starts it. It is no installer.\n"
+)
+
 // releaseStamp is what `oc adm release extract` writes into the program when it takes it out of a payload.
 type releaseStamp struct{ image, version, architecture string }
 
-// The places for the stamp: a NUL, a name, a NUL, a run of X and a NUL. They are functions that are not inlined, so that the compiler keeps
-// the texts whole in the executable and does not reason about what they say.
-
-//go:noinline
-func imageStamp() string {
-	return "\x00_RELEASE_IMAGE_LOCATION_\x00XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX\x00"
-}
-
-//go:noinline
-func versionStamp() string {
-	return "\x00_RELEASE_VERSION_LOCATION_\x00XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX\x00"
-}
-
-//go:noinline
-func architectureStamp() string {
-	return "\x00_RELEASE_ARCHITECTURE_LOCATION_\x00XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX\x00"
-}
-
-// stampOf reads the stamp of the running program. One that was never stamped is what the real one then is: a developers' build.
-func stampOf() releaseStamp {
-	return releaseStamp{
-		image:        stamped(imageStamp(), "registry.ci.openshift.org/origin/release:4.20"),
-		version:      stamped(versionStamp(), "unreleased"),
-		architecture: stamped(architectureStamp(), "linux/"+runtime.GOARCH),
+// launcherPlaces are the places for the stamp, in the order in which they stand behind the text: a NUL, a name, a NUL, a run of X and a
+// NUL, as in the real program.
+func launcherPlaces() [3]string {
+	place := func(name string, room int) string {
+		return "\x00_RELEASE_" + name + "_LOCATION_\x00" + strings.Repeat("X", room) + "\x00"
 	}
+	return [...]string{place("IMAGE", 300), place("VERSION", 50), place("ARCHITECTURE", 50)}
+}
+
+// launcher is the file that payloads hold.
+func launcher() string {
+	places := launcherPlaces()
+	return launcherText + strings.Join(places[:], "") + "\n"
+}
+
+// stampOf reads the stamp of a launcher. One that was never stamped is what the real program then is: a developers' build.
+func stampOf(launcher string) releaseStamp {
+	values := [...]string{"registry.ci.openshift.org/origin/release:4.20", "unreleased", "linux/" + runtime.GOARCH}
+	at := len(launcherText)
+	for i, place := range launcherPlaces() {
+		if at+len(place) <= len(launcher) {
+			values[i] = stamped(launcher[at:at+len(place)], values[i])
+		}
+		at += len(place)
+	}
+	return releaseStamp{image: values[0], version: values[1], architecture: values[2]}
 }
 
 func stamped(place, otherwise string) string {

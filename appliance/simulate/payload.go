@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -47,8 +46,8 @@ func payloadTags() []string {
 	}
 }
 
-// Payload describes a small release payload in the form of a real one. Its installer image holds the running executable under the name
-// openshift-install: see Main.
+// Payload describes a small release payload in the form of a real one. Its installer image holds a launcher under the name
+// openshift-install, by which the program that runs it is the stand-in: see Main.
 type Payload struct {
 	Version      string // "" is 4.20.8-standin
 	Architecture string // as RPM spells it; "" is x86_64
@@ -76,7 +75,7 @@ type PushedPayload struct {
 }
 
 // PushPayload makes the payload's images and pushes them to the registry at host (host:port, plain HTTP on loopback) as oc-mirror v2 lays
-// out a mirror. The same payload from the same executable has the same digests.
+// out a mirror. The same payload has the same digests.
 func PushPayload(ctx context.Context, host string, p Payload) (*PushedPayload, error) {
 	p = p.withDefaults()
 	pushed := &PushedPayload{Version: p.Version, Images: map[string]string{}, IDMS: nil, RegistriesConf: mirrorRules(host)}
@@ -142,11 +141,7 @@ func push(ctx context.Context, img v1.Image, ref string) error {
 func (p Payload) component(tag string) (v1.Image, error) {
 	files := []layerFile{textFile("usr/share/"+tag+"/README", "A stand-in for the image "+tag+" of an OpenShift release.\n")}
 	if tag == installerTag && !p.Faults.NoInstaller {
-		executable, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, layerFile{name: "usr/bin/openshift-install", mode: 0o755, path: executable})
+		files = append(files, layerFile{name: "usr/bin/" + installerName, mode: 0o755, text: launcher()})
 	}
 	if tag == machineOSImagesTag {
 		iso, err := p.liveISO()
@@ -155,14 +150,13 @@ func (p Payload) component(tag string) (v1.Image, error) {
 		}
 		files = append(files, iso...)
 	}
-	own, err := newFileLayer(files...)
+	layer := newFileLayer
+	if slices.Contains(p.Faults.Truncated, tag) {
+		layer = truncatedLayer
+	}
+	own, err := layer(files...)
 	if err != nil {
 		return nil, err
-	}
-	if slices.Contains(p.Faults.Truncated, tag) {
-		if own, err = own.truncated(); err != nil {
-			return nil, err
-		}
 	}
 	return p.image("Stand-in for "+tag, own)
 }
