@@ -1,0 +1,142 @@
+package bmc
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"landfall/store"
+)
+
+// What is kept, and under which keys.
+var (
+	serverRows       = store.NewBucket[row]("bmcs", 1)                       // <id>
+	conversationRows = store.NewBucket[Conversation]("bmc-conversations", 1) // <id>/<number, 16 hex digits>
+	serverNames      = store.NewIndex("bmcs-by-name")                        // <name>\x00<id>
+)
+
+// historyLength is how many notes of a server are kept.
+const historyLength = 50
+
+// row is a server as it is kept: its password is sealed.
+type row struct {
+	Server
+	// Wish is raised by whatever changes what is wanted; work that was begun for an older one ends.
+	Wish uint64 `json:"wish"`
+	// Renewed is the wish that asked to boot although the server was booted from that image before.
+	Step     step      `json:"step,omitempty"` // of the boot sequence that goes on
+	Image    string    `json:"booting_image,omitempty"`
+	EjectAt  time.Time `json:"eject_at,omitzero"`
+	EjectWhy string    `json:"eject_why,omitempty"`
+	Repair   bool      `json:"repair,omitempty"`    // it came up from the image again: restart it into its disk
+	PowerOff bool      `json:"power_off,omitempty"` // before it is forgotten
+}
+
+// note takes down what happened; the oldest notes go.
+func (r *row) note(now time.Time, warning bool, reason, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if n := len(r.History); n > 0 && r.History[n-1].Message == message {
+		return
+	}
+	r.History = append(r.History, Note{At: now, Reason: reason, Message: message, Warning: warning})
+	if extra := len(r.History) - historyLength; extra > 0 {
+		r.History = append([]Note(nil), r.History[extra:]...)
+	}
+}
+
+// shown is what others may see of a row.
+func (r *row) shown() *Server {
+	server := r.Server
+	server.Password = ""
+	return &server
+}
+
+// bootedAsWanted tells whether the server was booted from the image that is wanted now.
+func (r *row) bootedAsWanted() bool {
+	if r.Booted == nil {
+		return false
+	}
+	if r.ImageURL != "" {
+		return r.Booted.ImageURL == r.ImageURL
+	}
+	return r.Booted.InfraEnvID == r.InfraEnvID
+}
+
+// RequestError says what is wrong with what was asked for.
+type RequestError struct {
+	Field  string // of Desired as JSON, "" if it is about no field
+	Reason string
+}
+
+// Error implements error.
+func (e *RequestError) Error() string { return e.Reason }
+
+// ConflictError says why something can't be done now.
+type ConflictError struct{ Reason string }
+
+// Error implements error.
+func (e *ConflictError) Error() string { return e.Reason }
+
+// NotFoundError says that there is no such server.
+type NotFoundError struct{ ID string }
+
+// Error implements error.
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("There is no BMC %s; landfall bmc list shows those that there are.", e.ID)
+}
+
+var (
+	idForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
+)
+
+// maxImageURL is how many bytes of an image's URL all BMCs take: several cut off what is longer.
+const maxImageURL = 255
+
+// checked returns what is wanted in its normal form, or a *RequestError.
+func (d Desired) checked() (Desired, error) {
+	refuse := func(field, format string, args ...any) (Desired, error) {
+		return d, &RequestError{field, fmt.Sprintf(format, args...)}
+	}
+	d.Name, d.Address = strings.TrimSpace(d.Name), strings.TrimSpace(d.Address)
+	if !nameForm.MatchString(d.Name) {
+		return refuse("name", "The name %q of the server is none; letters, digits, dots, hyphens and slashes are allowed, at most 253 of them.", d.Name)
+	}
+	if _, err := ParseAddress(d.Address); err != nil {
+		return refuse("address", "%s", err)
+	}
+	if d.Username == "" {
+		return refuse("username", "The user name for the BMC of %s is missing.", d.Name)
+	}
+	if d.Password == "" {
+		return refuse("password", "The password for the BMC of %s is missing.", d.Name)
+	}
+	if d.BootMAC != "" {
+		mac, err := ParseMAC(d.BootMAC)
+		if err != nil {
+			return refuse("boot_mac", "%s", err)
+		}
+		d.BootMAC = mac
+	}
+	if err := checkCA(d.CA); err != nil {
+		return refuse("ca", "The CA certificates for the BMC of %s can't be used: %s.", d.Name, err)
+	}
+	switch d.BootMode {
+	case "", "UEFI", "UEFISecureBoot", "legacy":
+	default:
+		return refuse("boot_mode", "The boot mode %q of %s is none; it is UEFI, UEFISecureBoot or legacy, or left out.", d.BootMode, d.Name)
+	}
+	if d.Boot && d.ImageURL == "" && d.InfraEnvID == "" {
+		return refuse("infra_env_id", "The server %s shall boot, but it is not said from what; name an infra-env.", d.Name)
+	}
+	if d.ImageURL != "" {
+		if err := CheckImageURL(d.ImageURL); err != nil {
+			return refuse("image_url", "%s", err)
+		}
+	}
+	return d, nil
+}
+
+var errNotPEM = errors.New("they are not PEM certificates, which begin with -----BEGIN CERTIFICATE-----")
