@@ -1,0 +1,332 @@
+// Package controller runs reconcilers: what makes of an object's desired state, as it is in the store, something real, and is called
+// again whenever the object or one that it depends on changes, until there is nothing left to do.
+//
+// A reconciler is given only the name of an object. It reads what is there now, so that a change that came while it worked, was missed during
+// a crash, or came twice makes no difference.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/objects"
+	"landfall/store"
+)
+
+// Key names an object.
+type Key struct {
+	Kind            objects.Kind
+	Namespace, Name string
+}
+
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Kind.String() + "/" + k.Name
+	}
+	return k.Kind.String() + " " + k.Namespace + "/" + k.Name
+}
+
+// Reconciler does what one kind of object asks for.
+type Reconciler interface {
+	Kind() objects.Kind
+	// Reconcile brings about what the object wants, or takes back what it brought about if the object is gone. It is called again
+	// after the returned duration if that is not 0, and after a growing time if it fails. It is never called twice at once for the same object.
+	Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error)
+}
+
+// Relation has objects reconciled when one of another kind changes: a ClusterDeployment, say, when its pull secret does.
+type Relation struct {
+	Of objects.Kind
+	// To lists the objects that are to be reconciled. The changed object may be gone.
+	To func(tx *store.Tx, namespace, name string) ([]Key, error)
+}
+
+const (
+	workers    = 4
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// Loop calls reconcilers. Make one with New, add to it, then Run it.
+type Loop struct {
+	db          *store.DB
+	clock       clockwork.Clock
+	logger      *slog.Logger
+	reconcilers map[objects.Kind]Reconciler
+	relations   map[objects.Kind][]Relation
+
+	wake chan struct{} // the time of the next delayed key changed
+	idle *sync.Cond    // over mu: something was finished or came
+
+	mu      sync.Mutex
+	ready   []Key             // to be reconciled, in order
+	queued  map[Key]bool      // in ready
+	working map[Key]bool      // at a worker; true if it changed meanwhile
+	later   map[Key]time.Time // to be reconciled at a time
+	retries map[Key]int
+	seen    uint64 // the revision up to which changes were taken in
+	ended   bool
+}
+
+// New returns a loop over a store.
+func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
+	l := &Loop{
+		db: db, clock: clock, logger: logger,
+		reconcilers: map[objects.Kind]Reconciler{},
+		relations:   map[objects.Kind][]Relation{},
+		wake:        make(chan struct{}, 1),
+		queued:      map[Key]bool{},
+		working:     map[Key]bool{},
+		later:       map[Key]time.Time{},
+		retries:     map[Key]int{},
+	}
+	l.idle = sync.NewCond(&l.mu)
+	return l
+}
+
+// Add has a reconciler called for the objects of its kind, and for those that changes of others lead to. It must be called before Run.
+func (l *Loop) Add(r Reconciler, relations ...Relation) {
+	l.reconcilers[r.Kind()] = r
+	for _, relation := range relations {
+		l.relations[relation.Of] = append(l.relations[relation.Of], relation)
+	}
+}
+
+// Enqueue has an object reconciled soon.
+func (l *Loop) Enqueue(keys ...Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		l.add(key)
+	}
+}
+
+func (l *Loop) add(key Key) {
+	if l.reconcilers[key.Kind] == nil {
+		return
+	}
+	delete(l.later, key)
+	if _, busy := l.working[key]; busy {
+		l.working[key] = true
+		return
+	}
+	if !l.queued[key] {
+		l.queued[key] = true
+		l.ready = append(l.ready, key)
+		l.idle.Broadcast()
+	}
+}
+
+// Run reconciles every object once and then whatever changes, until the context ends or the store fails. It returns when all that it started has ended.
+func (l *Loop) Run(ctx context.Context) error {
+	from, err := l.takeAll()
+	if err != nil {
+		return fmt.Errorf("list the objects: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() { l.work(ctx) })
+	}
+	group.Go(func() { l.keepTime(ctx) })
+	err = l.follow(ctx, from)
+	cancel()
+	l.mu.Lock()
+	l.ended = true
+	l.idle.Broadcast()
+	l.mu.Unlock()
+	group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// takeAll queues every object that has a reconciler and returns the revision at which it looked.
+func (l *Loop) takeAll() (revision uint64, err error) {
+	var keys []Key
+	err = l.db.View(func(tx *store.Tx) error {
+		revision = tx.Revision()
+		for _, kind := range objects.Kinds() {
+			if l.reconcilers[kind] == nil {
+				continue
+			}
+			if err := objects.Names(tx, kind, "", func(namespace, name string) error {
+				keys = append(keys, Key{kind, namespace, name})
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	l.mu.Lock()
+	l.seen, l.ended = revision, false
+	l.mu.Unlock()
+	l.Enqueue(keys...)
+	return revision, err
+}
+
+// follow takes in changes until the context ends. Changes of other rows count too, so that Quiet knows what has been looked at.
+func (l *Loop) follow(ctx context.Context, from uint64) error {
+	for {
+		watch := l.db.Watch(ctx, from)
+		for changes := range watch.C() {
+			if err := l.take(changes); err != nil {
+				return err
+			}
+		}
+		err := watch.Err()
+		if !errors.Is(err, store.ErrCompacted) {
+			return err
+		}
+		if from, err = l.takeAll(); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Loop) take(changes []store.Change) error {
+	var keys []Key
+	for _, change := range changes {
+		kind, namespace, name, ok := objects.ParseKey(change.Key)
+		if !ok {
+			continue
+		}
+		keys = append(keys, Key{kind, namespace, name})
+		for _, relation := range l.relations[kind] {
+			if err := l.db.View(func(tx *store.Tx) error {
+				related, err := relation.To(tx, namespace, name)
+				keys = append(keys, related...)
+				return err
+			}); err != nil {
+				return fmt.Errorf("look for what depends on %s %s/%s: %w", kind, namespace, name, err)
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		l.add(key)
+	}
+	l.seen = changes[len(changes)-1].Revision
+	l.idle.Broadcast()
+	return nil
+}
+
+func (l *Loop) work(ctx context.Context) {
+	for {
+		key, ok := l.next()
+		if !ok {
+			return
+		}
+		again, err := l.reconcilers[key.Kind].Reconcile(ctx, key.Namespace, key.Name)
+		l.finish(ctx, key, again, err)
+	}
+}
+
+func (l *Loop) next() (Key, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.ready) == 0 && !l.ended {
+		l.idle.Wait()
+	}
+	if l.ended {
+		return Key{}, false
+	}
+	key := l.ready[0]
+	l.ready = l.ready[1:]
+	delete(l.queued, key)
+	l.working[key] = false
+	return key, true
+}
+
+func (l *Loop) finish(ctx context.Context, key Key, again time.Duration, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := l.working[key]
+	delete(l.working, key)
+	if err != nil && ctx.Err() == nil {
+		again = min(firstRetry<<min(l.retries[key], 16), lastRetry)
+		l.retries[key]++
+		l.logger.WarnContext(ctx, "an object could not be reconciled", "object", key.String(), "error", err, "retry_in", again)
+	} else {
+		delete(l.retries, key)
+	}
+	switch {
+	case changed:
+		l.add(key)
+	case again > 0:
+		l.later[key] = l.clock.Now().Add(again)
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	l.idle.Broadcast()
+}
+
+// keepTime queues delayed keys when their time has come.
+func (l *Loop) keepTime(ctx context.Context) {
+	for {
+		var due <-chan time.Time
+		if at, ok := l.takeDue(); ok {
+			timer := l.clock.NewTimer(at.Sub(l.clock.Now()))
+			defer timer.Stop()
+			due = timer.Chan()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		case <-due:
+		}
+	}
+}
+
+// takeDue queues what is due and tells when the next key is.
+func (l *Loop) takeDue() (at time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	for key, when := range l.later {
+		switch {
+		case !when.After(now):
+			l.add(key)
+		case !ok || when.Before(at):
+			at, ok = when, true
+		}
+	}
+	return at, ok
+}
+
+// Quiet waits until every change that is committed when it is called, and whatever follows from it, has been reconciled; what waits for a time
+// does not count. Tests look at the outcome then.
+func (l *Loop) Quiet(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.idle.Broadcast()
+	})
+	defer stop()
+	for {
+		revision := l.db.Revision()
+		l.mu.Lock()
+		for ctx.Err() == nil && !l.ended && (l.seen < revision || len(l.ready)+len(l.working) > 0) {
+			l.idle.Wait()
+		}
+		l.mu.Unlock()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if l.db.Revision() == revision {
+			return nil
+		}
+	}
+}

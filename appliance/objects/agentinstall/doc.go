@@ -1,0 +1,54 @@
+// Package agentinstall has the Go types of the kinds of agent-install.openshift.io/v1beta1: InfraEnv, NMStateConfig, Agent,
+// AgentClassification and AgentServiceConfig. The CRDs of these kinds are generated from them.
+//
+// They are written down here because the module that defines them (github.com/openshift/assisted-service/api) comes, in every version
+// that can be had, with admission webhooks that do not build with the Kubernetes libraries in use. The formats are those of
+// its documentation; fields that no part of the product reads are there too, so that an object keeps what its author wrote.
+//
+// +kubebuilder:object:generate=false
+// +groupName=agent-install.openshift.io
+// +versionName=v1beta1
+package agentinstall
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterReference names a ClusterDeployment.
+type ClusterReference struct {
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// SecretReference names a Secret of any namespace.
+type SecretReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Condition is a condition as these kinds have it, with a heartbeat beside the time of the last transition.
+type Condition struct {
+	Type   string                 `json:"type"`
+	Status corev1.ConditionStatus `json:"status"`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// +optional
+	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+}
+
+// ValidationResult is the outcome of one validation.
+type ValidationResult struct {
+	ID      string `json:"id"`
+	Status  string `json:"status"`
+	Message string `json:"message"`
+}
+
+// ValidationsInfo holds the outcomes of validations by their group.
+type ValidationsInfo map[string][]ValidationResult

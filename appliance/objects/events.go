@@ -1,0 +1,79 @@
+package objects
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/store"
+)
+
+// EventLife is how long an Event is kept after it was last seen. A hub keeps them an hour; a site is looked at in the morning.
+const EventLife = 24 * time.Hour
+
+// Notice is what an Event says.
+type Notice struct {
+	Component string // which controller says so
+	Warning   bool
+	Reason    string // one word in CamelCase
+	Message   string
+}
+
+// Event notes something about an object as a core Event in the object's namespace ("default" if it has none). The same notice again
+// raises the count of the one that is there.
+func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice Notice, now time.Time) error {
+	namespace := about.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason + "\x00" + notice.Message))
+	name := about.GetName() + "." + hex.EncodeToString(digest[:8])
+	seen := metav1.NewTime(now.UTC().Truncate(time.Second))
+	if err := Expiry().Set(tx, Events.Key(namespace, name), now.Add(EventLife)); err != nil {
+		return err
+	}
+	err := o.Update(tx, Events, namespace, name, func(u *unstructured.Unstructured) error {
+		count, _, err := unstructured.NestedInt64(u.Object, "count")
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			unstructured.SetNestedField(u.Object, count+1, "count"),
+			unstructured.SetNestedField(u.Object, seen.Format(time.RFC3339), "lastTimestamp"))
+	})
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	kind := corev1.EventTypeNormal
+	if notice.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	return o.Create(tx, Events, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: about.GetAPIVersion(), Kind: about.GetKind(), Namespace: about.GetNamespace(),
+			Name: about.GetName(), UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
+		},
+		Reason: notice.Reason, Message: notice.Message, Type: kind, Count: 1,
+		Source:         corev1.EventSource{Component: notice.Component},
+		FirstTimestamp: seen, LastTimestamp: seen,
+		ReportingController: notice.Component,
+	}, now)
+}
+
+// EnsureNamespace makes a namespace if there is none of that name.
+func (o *Objects) EnsureNamespace(tx *store.Tx, name string, now time.Time) error {
+	if o.Exists(tx, Namespaces, "", name) {
+		return nil
+	}
+	return o.Create(tx, Namespaces, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}},
+		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+		Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
+	}, now)
+}

@@ -1,0 +1,285 @@
+package objects
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+type row = json.RawMessage
+
+// ErrExists is returned by Create for an object that is there already.
+var ErrExists = errors.New("the object exists already")
+
+// Objects reads and writes objects within transactions of the store. It keeps nothing itself.
+type Objects struct {
+	box    *sitekey.Box
+	random io.Reader
+}
+
+// New returns access to objects whose Secrets are sealed with box; nil seals none. Uids are made of what random gives; nil is the
+// system's.
+func New(box *sitekey.Box, random io.Reader) *Objects {
+	if random == nil {
+		random = rand.Reader
+	}
+	return &Objects{box, random}
+}
+
+// Get reads an object into a pointer to its Go type or into *unstructured.Unstructured, with its resourceVersion.
+// store.ErrNotFound if there is none, sitekey.ErrSealed for a Secret of another site.
+func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any) error {
+	u, err := o.get(tx, kind, namespace, name)
+	if err != nil {
+		return err
+	}
+	return Into(u, into)
+}
+
+// Into converts an object to its Go type.
+func Into(u *unstructured.Unstructured, into any) error {
+	if own, ok := into.(*unstructured.Unstructured); ok {
+		own.Object = u.Object
+		return nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+		return fmt.Errorf("read %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+	}
+	return nil
+}
+
+// From converts an object's Go type to its general form. It adds the kind and removes nothing: give it an object as a person would write it.
+func From(kind Kind, typed any) (*unstructured.Unstructured, error) {
+	if u, ok := typed.(*unstructured.Unstructured); ok {
+		return u, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, fmt.Errorf("write a %s: %w", kind.Kind, err)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetAPIVersion(kind.APIVersion())
+	u.SetKind(kind.Kind)
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	return u, nil
+}
+
+func (o *Objects) get(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
+	key := kind.Key(namespace, name)
+	value, err := rows.Get(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := rows.Modified(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	return o.decode(key, *value, revision)
+}
+
+func (o *Objects) decode(key string, value row, revision uint64) (*unstructured.Unstructured, error) {
+	plain, err := Open(o.box, value)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", key, err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(plain); err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	u.SetResourceVersion(strconv.FormatUint(revision, 10))
+	return u, nil
+}
+
+// Exists reports whether there is such an object.
+func (o *Objects) Exists(tx *store.Tx, kind Kind, namespace, name string) bool {
+	return rows.Exists(tx, kind.Key(namespace, name))
+}
+
+// Each calls fn with the objects of a kind in a namespace ("" for all), in the order of their keys. store.ErrStop from fn ends it
+// early. fn may write.
+func (o *Objects) Each(tx *store.Tx, kind Kind, namespace string, fn func(*unstructured.Unstructured) error) error {
+	return rows.Each(tx, kind.prefix(namespace), func(key string, value *row) error {
+		revision, err := rows.Modified(tx, key)
+		if err != nil {
+			return err
+		}
+		u, err := o.decode(key, *value, revision)
+		if err != nil {
+			return err
+		}
+		return fn(u)
+	})
+}
+
+// Names calls fn with the objects of a kind in a namespace ("" for all) without reading them.
+func Names(tx *store.Tx, kind Kind, namespace string, fn func(namespace, name string) error) error {
+	return rows.Keys(tx, kind.prefix(namespace), func(key string) error {
+		if _, ns, name, ok := ParseKey(rows.Prefix() + key); ok {
+			return fn(ns, name)
+		}
+		return nil
+	})
+}
+
+// Create writes a new object, given as its Go type or in the general form, with a uid, the creation time, and generation 1 for kinds that
+// are described by a CRD. ErrExists if it is there already.
+func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) error {
+	u, err := From(kind, object)
+	if err != nil {
+		return err
+	}
+	if o.Exists(tx, kind, u.GetNamespace(), u.GetName()) {
+		return fmt.Errorf("create %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), ErrExists)
+	}
+	id, err := uuid.NewRandomFromReader(o.random)
+	if err != nil {
+		return fmt.Errorf("make a uid: %w", err)
+	}
+	u.SetUID(types.UID(id.String()))
+	u.SetCreationTimestamp(metav1.NewTime(now.UTC().Truncate(time.Second)))
+	if kind.Group != "" {
+		u.SetGeneration(1)
+	}
+	return o.put(tx, kind, u)
+}
+
+// Update lets fn alter an object and writes it if it did. A change of anything but metadata and status raises the generation.
+// An object that is being deleted goes when it has lost its last finalizer. store.ErrNotFound if there is none.
+func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string, fn func(*unstructured.Unstructured) error) error {
+	u, err := o.get(tx, kind, namespace, name)
+	if err != nil {
+		return err
+	}
+	before := u.DeepCopy()
+	if err := fn(u); err != nil {
+		return err
+	}
+	if u.GetDeletionTimestamp() != nil && len(u.GetFinalizers()) == 0 {
+		return o.remove(tx, kind, namespace, name)
+	}
+	if equality.Semantic.DeepEqual(before.Object, u.Object) {
+		return nil
+	}
+	if kind.Group != "" && !sameDesire(before, u) {
+		u.SetGeneration(before.GetGeneration() + 1)
+	}
+	return o.put(tx, kind, u)
+}
+
+// sameDesire compares what an object wants: all of it but metadata and status.
+func sameDesire(a, b *unstructured.Unstructured) bool {
+	desire := func(u *unstructured.Unstructured) map[string]any {
+		d := maps.Clone(u.Object)
+		delete(d, "metadata")
+		delete(d, "status")
+		return d
+	}
+	return equality.Semantic.DeepEqual(desire(a), desire(b))
+}
+
+// Delete removes an object as a request for background deletion does: at once, or when its finalizers are gone if it has any.
+// One that is not there is no error.
+func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now time.Time) error {
+	u, err := o.get(tx, kind, namespace, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(u.GetFinalizers()) == 0 {
+		return o.remove(tx, kind, namespace, name)
+	}
+	if u.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	deleted, grace := metav1.NewTime(now.UTC().Truncate(time.Second)), int64(0)
+	u.SetDeletionTimestamp(&deleted)
+	u.SetDeletionGracePeriodSeconds(&grace)
+	if kind.Group != "" {
+		u.SetGeneration(u.GetGeneration() + 1)
+	}
+	return o.put(tx, kind, u)
+}
+
+func (o *Objects) remove(tx *store.Tx, kind Kind, namespace, name string) error {
+	key := kind.Key(namespace, name)
+	return errors.Join(rows.Delete(tx, key), Expiry().Clear(tx, key))
+}
+
+func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured) error {
+	own := maps.Clone(u.Object)
+	if metadata, ok := own["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		delete(metadata, "resourceVersion")
+		own["metadata"] = metadata
+	}
+	plain, err := (&unstructured.Unstructured{Object: own}).MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("write %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
+	}
+	if kind == Secrets {
+		if plain, err = Seal(o.box, plain); err != nil {
+			return fmt.Errorf("seal %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
+		}
+	}
+	value := row(plain)
+	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), &value)
+}
+
+// Seal is the stored form of a Secret's JSON: a JSON string that only the site's key opens. A nil box leaves it as it is.
+func Seal(box *sitekey.Box, plain []byte) ([]byte, error) {
+	if box == nil {
+		return plain, nil
+	}
+	sealed, err := box.Seal(string(plain))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(sealed)
+}
+
+// Open returns the JSON of a row, sealed or not. The error is sitekey.ErrSealed.
+func Open(box *sitekey.Box, stored []byte) ([]byte, error) {
+	if len(stored) == 0 || stored[0] != '"' {
+		return stored, nil
+	}
+	var sealed string
+	if err := json.Unmarshal(stored, &sealed); err != nil {
+		return nil, sitekey.ErrSealed
+	}
+	plain, err := box.Open(sealed)
+	return []byte(plain), err
+}
+
+// AddFinalizer and RemoveFinalizer alter an object within Update.
+func AddFinalizer(u *unstructured.Unstructured, finalizer string) {
+	if !slices.Contains(u.GetFinalizers(), finalizer) {
+		u.SetFinalizers(append(slices.Clone(u.GetFinalizers()), finalizer))
+	}
+}
+
+// RemoveFinalizer is the opposite of AddFinalizer.
+func RemoveFinalizer(u *unstructured.Unstructured, finalizer string) {
+	left := slices.DeleteFunc(slices.Clone(u.GetFinalizers()), func(f string) bool { return f == finalizer })
+	if len(left) == 0 {
+		left = nil
+	}
+	u.SetFinalizers(left)
+}
