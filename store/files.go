@@ -99,6 +99,22 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 	}
 }
 
+// OpenIn is Open within a transaction, which sees what itself has put.
+func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
+	info, stored, err := f.read(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	if inline(info) {
+		return inlineFile{bytes.NewReader(bytes.Clone(stored))}, nil
+	}
+	file, err := tx.db.blobs.open(info)
+	if err != nil {
+		return nil, tx.db.corruptRow(f.prefix+key, fmt.Errorf("its content: %w", err))
+	}
+	return file, nil
+}
+
 // Delete removes a file; its blob goes with the next CollectBlobs. A key that has none is no error and no change.
 func (f Files) Delete(tx *Tx, key string) error {
 	if err := f.unlink(tx, key); err != nil {

@@ -38,6 +38,9 @@ type change struct {
 	touchedHosts []string
 	gone         []string // hosts that were deleted
 	ended        []string // the clusters that were deleted
+
+	goneObjects, endedObjects, endedEnvObjects map[string]Object // of hosts, clusters and infra-envs that were deleted
+
 	deadlineSet  bool
 	preparations bool // which clusters are to be prepared changed
 	lines        []logLine
@@ -62,6 +65,8 @@ func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 		dirtyClusters:  make(map[string]bool),
 		dirtyInfraEnvs: make(map[string]bool),
 		dirtyHosts:     make(map[string]bool),
+
+		goneObjects: make(map[string]Object), endedObjects: make(map[string]Object), endedEnvObjects: make(map[string]Object),
 	}
 }
 

@@ -32,7 +32,8 @@ var builtinOperators = []string{"console", "cvo"}
 
 // RegisterCluster creates a cluster: its row, the event that people read and the outbox entry that AMS must hear are one
 // transaction. An invalid description is refused with an [Error] of kind Invalid and leaves nothing.
-func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams) (*models.Cluster, error) {
+// An object that describes it is noted in the same transaction.
+func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams, of ...Object) (*models.Cluster, error) {
 	row, err := e.newCluster(params)
 	if err != nil {
 		return nil, err
@@ -47,6 +48,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
 		return errors.Join(
+			c.noteClusterObject(&fresh, of),
 			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.", fresh.API.Name),
 			c.noteOperators(&fresh, nil),
 		)
@@ -306,8 +308,8 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 }
 
 // UpdateCluster alters a cluster's description. Fields that are absent stay as they are. From the moment that its
-// installation is prepared the description is refused with kind Conflict.
-func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
+// installation is prepared the description is refused with kind Conflict. An object that describes it is noted in the same transaction.
+func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams, of ...Object) (*models.Cluster, error) {
 	if err := e.checkVIPs(id, params); err != nil {
 		return nil, err
 	}
@@ -325,7 +327,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 			return err
 		}
 		row.PullSecret = e.replaceSecret(held, row.PullSecret)
-		if err := errors.Join(c.checkArchitectures(row), c.tellOfProxies(row, before)); err != nil {
+		if err := errors.Join(c.checkArchitectures(row), c.tellOfProxies(row, before), c.noteClusterObject(row, of)); err != nil {
 			return err
 		}
 		c.saveCluster(row)
@@ -474,7 +476,9 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 	delete(c.clusters, id)
 	delete(c.judged, id)
 	c.ended = append(c.ended, id)
+	c.endedObjects[id] = row.Object
 	return errors.Join(
+		row.Object.forget(c.tx, clusterObjects, id),
 		clusterRows.Delete(c.tx, id),
 		verdictRows.Delete(c.tx, clusterSubject(id)),
 		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),

@@ -102,7 +102,9 @@ type Options struct {
 	Secrets *sitekey.Box
 	// Capable tells whether the site's organization has a capability; nil: features do not depend on any.
 	Capable func(capability string) bool
-	Random  io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
+	// Projector follows each change with objects of another API, in its transaction; nil: nobody does.
+	Projector Projector
+	Random    io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
 }
 
 // Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.
@@ -180,6 +182,9 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 			return err
 		}
 		if err := c.settle(); err != nil {
+			return err
+		}
+		if err := c.project(); err != nil {
 			return err
 		}
 		committed = c

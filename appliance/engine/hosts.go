@@ -209,7 +209,9 @@ func (c *change) removeHost(h *hostRecord) error {
 	delete(c.judged, key)
 	delete(c.dirtyHosts, key)
 	c.gone = append(c.gone, key)
+	c.goneObjects[key] = h.Object
 	return errors.Join(
+		h.Object.forget(c.tx, hostObjects, key),
 		hostRows.Delete(c.tx, key),
 		verdictRows.Delete(c.tx, hostSubject(key)),
 		c.removeReports(key),
@@ -302,8 +304,9 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 	return &shown, nil
 }
 
-// UpdateHost alters what a person decides about a host: its name, role, disks and labels.
-func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams) (*models.Host, error) {
+// UpdateHost alters what a person decides about a host: its name, role, disks and labels. An object that describes
+// it is noted in the same transaction.
+func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams, of ...Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
@@ -312,7 +315,7 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared, installed), *h.API.Status) {
 			return conflict("Host %s is %s and can't be changed now.", c.hostName(h), *h.API.Status)
 		}
-		if err := c.applyHostUpdate(h, params); err != nil {
+		if err := errors.Join(c.applyHostUpdate(h, params), c.noteHostObject(h, of)); err != nil {
 			return err
 		}
 		if params.HostRole != nil || params.FencingCredentials != nil {
@@ -439,9 +442,15 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 	return nil
 }
 
-// BindHost gives a host of an infra-env that belongs to no cluster to a cluster.
-func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string) (*models.Host, error) {
-	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error { return c.bindHost(infraEnvID, hostID, clusterID) })
+// BindHost gives a host of an infra-env that belongs to no cluster to a cluster. An object that describes the host is noted in the
+// same transaction.
+func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string, of ...Object) (*models.Host, error) {
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
+		if err := c.bindHost(infraEnvID, hostID, clusterID); err != nil {
+			return err
+		}
+		return c.noteHostObjectAt(infraEnvID, hostID, of)
+	})
 }
 
 func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {

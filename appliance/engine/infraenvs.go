@@ -14,8 +14,8 @@ import (
 )
 
 // RegisterInfraEnv creates an infra-env, bound to a cluster when one is named, with the recipe of its images and the code
-// of its short image URL.
-func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams) (*models.InfraEnv, error) {
+// of its short image URL. An object that describes it is noted in the same transaction.
+func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams, of ...Object) (*models.InfraEnv, error) {
 	if err := checkNewInfraEnv(params); err != nil {
 		return nil, err
 	}
@@ -47,6 +47,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 			c.settleCluster(row.API.ClusterID.String())
 		}
 		return errors.Join(
+			c.noteInfraEnvObject(row, of),
 			c.keepRecipe(row, made),
 			c.setImageCode(row, code, time.Time{}),
 			c.infraEnvEvent(row, eventInfraEnvRegistered, models.EventSeverityInfo, "Infra-env %s was created; its discovery image can be downloaded.", *row.API.Name),
@@ -174,15 +175,19 @@ func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
 }
 
 // UpdateInfraEnv alters an infra-env. Fields that are absent or null stay as they are, an empty list or text clears those
-// that can be empty. Images downloaded from now on have the new content; a download under way ends on the old one.
-func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams) (*models.InfraEnv, error) {
+// that can be empty. Images downloaded from now on have the new content; a download under way ends on the old one. An object that
+// describes it is noted in the same transaction, also when nothing else changes.
+func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams, of ...Object) (*models.InfraEnv, error) {
 	seen, err := e.infraEnvRow(id)
 	if err != nil {
 		return nil, err
 	}
 	changed, err := e.alterInfraEnv(seen, params)
-	if err != nil || !changed {
-		return &seen.API, err
+	if err != nil {
+		return nil, err
+	}
+	if !changed {
+		return &seen.API, e.noteUnchangedInfraEnv(ctx, id, of)
 	}
 	if params.StaticNetworkConfig != nil {
 		if err := e.checkStaticNetwork(&seen.API); err != nil {
@@ -196,6 +201,9 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 	if err := e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(id)
 		if err != nil {
+			return err
+		}
+		if err := c.noteInfraEnvObject(row, of); err != nil {
 			return err
 		}
 		if changed, err := e.alterInfraEnv(row, params); err != nil || !changed {
@@ -218,6 +226,21 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 	}
 	e.freezeLater(id, made)
 	return e.InfraEnv(id)
+}
+
+// noteUnchangedInfraEnv notes an object for an infra-env of which it asks for nothing new.
+func (e *Engine) noteUnchangedInfraEnv(ctx context.Context, id string, of []Object) error {
+	if len(of) == 0 {
+		return nil
+	}
+	return e.update(ctx, func(c *change) error {
+		row, err := c.infraEnv(id)
+		if err != nil {
+			return err
+		}
+		c.saveInfraEnv(row)
+		return c.noteInfraEnvObject(row, of)
+	})
 }
 
 // alterInfraEnv gives a row the values that a request has for it, and tells whether any is another than before.
@@ -298,7 +321,10 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 		}
 	}
 	delete(c.infraEnvs, id)
+	delete(c.dirtyInfraEnvs, id)
+	c.endedEnvObjects[id] = row.Object
 	return errors.Join(
+		row.Object.forget(c.tx, infraEnvObjects, id),
 		c.dropImageCode(row),
 		recipeFiles.Delete(c.tx, id),
 		infraEnvRows.Delete(c.tx, id),

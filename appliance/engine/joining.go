@@ -36,8 +36,8 @@ const (
 )
 
 // ImportCluster makes a cluster that exists already known, so that hosts can join it. Its name and base domain follow from
-// the API's address when that is api.<name>.<domain>.
-func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams) (*models.Cluster, error) {
+// the API's address when that is api.<name>.<domain>. An object that describes it is noted in the same transaction.
+func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams, of ...Object) (*models.Cluster, error) {
 	address := strings.TrimSpace(swag.StringValue(params.APIVipDnsname))
 	name, domain := swag.StringValue(params.Name), ""
 	if address == "" {
@@ -60,7 +60,7 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 	api := &row.API
 	api.BaseDNSDomain, api.APIVipDNSName, api.OpenshiftVersion = domain, &address, params.OpenshiftVersion
 	api.OpenshiftClusterID, api.Imported = *params.OpenshiftClusterID, swag.Bool(true)
-	return e.addCluster(ctx, row)
+	return e.addCluster(ctx, row, of...)
 }
 
 // RegisterDisconnectedCluster makes a cluster known that is installed elsewhere without this appliance; it is shown and
@@ -101,13 +101,16 @@ func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
 	return row
 }
 
-func (e *Engine) addCluster(ctx context.Context, row *clusterRecord) (*models.Cluster, error) {
+func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Object) (*models.Cluster, error) {
 	var fresh clusterRecord
 	err := e.update(ctx, func(c *change) error {
 		fresh = *row // the function may be run again: each run starts from what was asked for
 		fresh.API.CreatedAt, fresh.API.StatusUpdatedAt = c.now, c.dateTime()
 		c.saveCluster(&fresh)
-		return c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was made known.", fresh.API.Name)
+		return errors.Join(
+			c.noteClusterObject(&fresh, of),
+			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was made known.", fresh.API.Name),
+		)
 	})
 	if err != nil {
 		return nil, err

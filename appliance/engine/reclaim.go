@@ -17,19 +17,24 @@ import (
 )
 
 // UnbindHost takes a host from its cluster. It is refused with kind Conflict while the host is being installed, and where
-// the host's infra-env was made for one cluster.
-func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
-	return e.takeFromCluster(ctx, infraEnvID, hostID, onUnbind)
+// the host's infra-env was made for one cluster. An object that describes the host is noted in the same transaction.
+func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...Object) (*models.Host, error) {
+	return e.takeFromCluster(ctx, infraEnvID, hostID, onUnbind, of)
 }
 
 // ReclaimHost takes a host from its cluster, as UnbindHost does. A host that was installed fetches the discovery image and
 // restarts from it by itself, where an agent still runs on it.
 func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
-	return e.takeFromCluster(ctx, infraEnvID, hostID, onReclaim)
+	return e.takeFromCluster(ctx, infraEnvID, hostID, onReclaim, nil)
 }
 
-func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger) (*models.Host, error) {
-	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error { return c.takeFromCluster(infraEnvID, hostID, on) })
+func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger, of []Object) (*models.Host, error) {
+	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
+		if err := c.takeFromCluster(infraEnvID, hostID, on); err != nil {
+			return err
+		}
+		return c.noteHostObjectAt(infraEnvID, hostID, of)
+	})
 }
 
 func (c *change) takeFromCluster(infraEnvID, hostID string, on trigger) error {

@@ -44,7 +44,8 @@ type clusterRecord struct {
 	UISettings   string         `json:"ui_settings,omitempty"`
 	APILease     string         `json:"api_lease,omitempty"` // of the address that a DHCP server gave, as dhclient keeps it
 	IngressLease string         `json:"ingress_lease,omitempty"`
-	Catalogs     []catalogNote  `json:"catalogs,omitempty"`                // where its manifests say that operators come from
+	Catalogs     []catalogNote  `json:"catalogs,omitempty"` // where its manifests say that operators come from
+	Object       Object         `json:"object,omitzero"`
 	Follows      bool           `json:"machine_network_follows,omitempty"` // its machine network is the one that its VIPs or hosts have
 
 	MirrorGapsAccepted bool `json:"mirror_gaps_accepted,omitempty"` // it is installed although the mirror lacks images
@@ -80,6 +81,7 @@ type infraEnvRecord struct {
 	API        models.InfraEnv `json:"api"`
 	PullSecret string          `json:"pull_secret,omitempty"`
 	Token      string          `json:"token,omitempty"` // the agent's X-Secret-Key
+	Object     Object          `json:"object,omitzero"`
 	Recipe     recipeNote      `json:"recipe,omitzero"`
 	Code       imageCode       `json:"code,omitzero"`
 }
@@ -93,6 +95,7 @@ type hostRecord struct {
 	ImagesError string      `json:"images_error,omitempty"`
 	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
 	DiskError   string      `json:"disk_error,omitempty"`
+	Object      Object      `json:"object,omitzero"`
 	Reported    uint64      `json:"reported,omitempty"` // the store's revision when what its agent has said was altered last
 
 	// What a host that joins an installed cluster shows the machine config server.

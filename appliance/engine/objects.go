@@ -1,0 +1,406 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+)
+
+// A cluster, an infra-env or a host may be described by an object of another API, the Kubernetes door's. The engine knows no more
+// of it than its key and what of it was acted on: both lie on the row that it describes, are written in the transaction that acts
+// on them, and the row is found by the key. So whoever makes rows of objects can be killed at any moment and makes none twice.
+//
+// The other way, a [Projector] is called at the end of each change, in its transaction, and writes what follows for the objects.
+
+// Object is what describes a row of the engine in another API, and how much of it the row has followed.
+type Object struct {
+	Key        string `json:"key,omitempty"`        // <namespace>/<name>
+	Generation int64  `json:"generation,omitempty"` // of the object's spec, that was acted on last
+	Digest     string `json:"digest,omitempty"`     // of whatever else was acted on with it; only its maker reads it
+}
+
+// Projector follows the engine's changes with objects of its own.
+type Projector interface {
+	// Project is called in the transaction of each change that has written something, when all rows are as they will be
+	// committed. An error takes the whole change back. It may be run more than once for a change, and it writes what differs only.
+	Project(tx *store.Tx, touched Touched) error
+}
+
+// Touched is what a change has written or deleted, in the order of the ids.
+type Touched struct {
+	Rows      Rows      // reads the rows as the change leaves them
+	Now       time.Time // UTC, of the change
+	Clusters  []TouchedRow
+	InfraEnvs []TouchedRow
+	Hosts     []TouchedRow
+}
+
+// TouchedRow is a row that a change has written, or settled with its hosts, or deleted.
+type TouchedRow struct {
+	ID      string // of a host <infra-env id>/<host id>
+	Object  Object // what the row holds, or held when it was deleted
+	Deleted bool
+}
+
+// Of what objects rows are; keys are <namespace>/<name>/<id>.
+var (
+	clusterObjects  = store.NewIndex("clusters-by-object")
+	infraEnvObjects = store.NewIndex("infra-envs-by-object")
+	hostObjects     = store.NewIndex("hosts-by-object") // the id is <infra-env id>/<host id>
+)
+
+// note puts an object on a row. What the note leaves out stays.
+func (o *Object) note(tx *store.Tx, index store.Index, id string, of Object) error {
+	held := *o
+	if of.Key != "" && of.Key != held.Key {
+		if held.Key != "" {
+			if err := index.Remove(tx, held.Key+"/"+id); err != nil {
+				return err
+			}
+		}
+		if strings.Count(of.Key, "/") != 1 {
+			return fmt.Errorf("note the object %q of %s: its key is no <namespace>/<name>", of.Key, id)
+		}
+		if err := index.Add(tx, of.Key+"/"+id); err != nil {
+			return err
+		}
+		*o = Object{Key: of.Key}
+	}
+	if of.Generation != 0 {
+		o.Generation = of.Generation
+	}
+	if of.Digest != "" {
+		o.Digest = of.Digest
+	}
+	return nil
+}
+
+// forget takes the row's object out of the index, when the row is deleted.
+func (o Object) forget(tx *store.Tx, index store.Index, id string) error {
+	if o.Key == "" {
+		return nil
+	}
+	return index.Remove(tx, o.Key+"/"+id)
+}
+
+func noteAll(o *Object, tx *store.Tx, index store.Index, id string, of []Object) error {
+	for _, object := range of {
+		if err := o.note(tx, index, id, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *change) noteClusterObject(row *clusterRecord, of []Object) error {
+	return noteAll(&row.Object, c.tx, clusterObjects, row.API.ID.String(), of)
+}
+
+func (c *change) noteInfraEnvObject(row *infraEnvRecord, of []Object) error {
+	return noteAll(&row.Object, c.tx, infraEnvObjects, row.API.ID.String(), of)
+}
+
+func (c *change) noteHostObject(row *hostRecord, of []Object) error {
+	return noteAll(&row.Object, c.tx, hostObjects, hostKey(row), of)
+}
+
+// noteHostObjectAt is noteHostObject for a host that the change has loaded and may or may not have altered.
+func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []Object) error {
+	if len(of) == 0 {
+		return nil
+	}
+	h, err := c.hostIn(infraEnvID, hostID)
+	if err != nil {
+		return err
+	}
+	c.saveHost(h)
+	return c.noteHostObject(h, of)
+}
+
+// project tells the projector what the change has written.
+func (c *change) project() error {
+	if c.e.Projector == nil {
+		return nil
+	}
+	touched := Touched{Rows: c.e.Rows(c.tx), Now: c.now}
+	clusters := maps.Clone(c.dirtyClusters)
+	for _, id := range c.refresh {
+		clusters[id] = true
+	}
+	touched.Clusters = touchedRows(clusters, c.endedObjects, func(id string) (Object, bool) {
+		row, ok := c.clusters[id]
+		return objectOf(row, func(r *clusterRecord) Object { return r.Object }), ok
+	})
+	touched.InfraEnvs = touchedRows(c.dirtyInfraEnvs, c.endedEnvObjects, func(id string) (Object, bool) {
+		row, ok := c.infraEnvs[id]
+		return objectOf(row, func(r *infraEnvRecord) Object { return r.Object }), ok
+	})
+	touched.Hosts = touchedRows(c.dirtyHosts, c.goneObjects, func(key string) (Object, bool) {
+		row, ok := c.hosts[key]
+		return objectOf(row, func(r *hostRecord) Object { return r.Object }), ok
+	})
+	if len(touched.Clusters)+len(touched.InfraEnvs)+len(touched.Hosts) == 0 {
+		return nil
+	}
+	return c.e.Projector.Project(c.tx, touched)
+}
+
+func objectOf[T any](row *T, of func(*T) Object) Object {
+	if row == nil {
+		return Object{}
+	}
+	return of(row)
+}
+
+// touchedRows lists the rows that were written and still are, and those that were deleted.
+func touchedRows(written map[string]bool, deleted map[string]Object, row func(id string) (Object, bool)) []TouchedRow {
+	ids := make(map[string]bool, len(written)+len(deleted))
+	maps.Copy(ids, written)
+	for id := range deleted {
+		ids[id] = true
+	}
+	var touched []TouchedRow
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if object, there := row(id); there {
+			touched = append(touched, TouchedRow{ID: id, Object: object})
+		} else if object, gone := deleted[id]; gone {
+			touched = append(touched, TouchedRow{ID: id, Object: object, Deleted: true})
+		}
+	}
+	return touched
+}
+
+// Rows reads the engine's rows within a transaction, for those who must see them as it does.
+type Rows struct {
+	e  *Engine
+	tx *store.Tx
+}
+
+// Rows returns a reader of the engine's rows in a transaction of its store.
+func (e *Engine) Rows(tx *store.Tx) Rows { return Rows{e, tx} }
+
+// ClusterView is a cluster as the API shows it, without its hosts, and what projections need beside that.
+type ClusterView struct {
+	*models.Cluster
+	Object       Object
+	Prepared     bool // the installer has generated its files, kubeconfig-noingress among them
+	Complete     bool // the kubeconfig has the certificate of the ingress
+	Installs     int  // times that an installation was begun
+	sealedSecret string
+}
+
+// InfraEnvView is an infra-env as the API shows it, and what projections need beside that.
+type InfraEnvView struct {
+	*models.InfraEnv
+	Object       Object
+	sealedSecret string
+}
+
+// HostView is a host as the API shows it, with all that its agent reported, and what projections need beside that.
+type HostView struct {
+	*models.Host
+	Object   Object
+	Named    string // the hostname that a person gave it, "" for none: RequestedHostname of the API falls back to others
+	Reported uint64 // the store's revision of what its agent reported: that differs only if this does
+}
+
+// Cluster returns a cluster. It is refused with kind NotFound where there is none.
+func (r Rows) Cluster(id string) (*ClusterView, error) {
+	row, err := clusterRows.Get(r.tx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("There is no cluster %s.", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	shown, err := r.e.showCluster(r.tx, row, false)
+	return &ClusterView{shown, row.Object, row.Preparation != nil && row.Preparation.Done, row.IngressCA, row.Installs, row.PullSecret}, err
+}
+
+// InfraEnv returns an infra-env. It is refused with kind NotFound where there is none.
+func (r Rows) InfraEnv(id string) (*InfraEnvView, error) {
+	row, err := infraEnvRows.Get(r.tx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("There is no infra-env %s.", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &InfraEnvView{&row.API, row.Object, row.PullSecret}, nil
+}
+
+// Host returns a host by its key, <infra-env id>/<host id>. It is refused with kind NotFound where there is none.
+func (r Rows) Host(key string) (*HostView, error) { return r.host(key, true) }
+
+func (r Rows) host(key string, withFacts bool) (*HostView, error) {
+	row, err := hostRows.Get(r.tx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("There is no host %s.", key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	shown, err := r.e.showHost(r.tx, row, withFacts)
+	return &HostView{shown, row.Object, row.API.RequestedHostname, row.Reported}, err
+}
+
+// ClusterHosts returns the hosts of a cluster, without what their agents reported.
+func (r Rows) ClusterHosts(id string) ([]*HostView, error) {
+	keys, err := clusterHostKeys(r.tx, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.hostsAt(keys)
+}
+
+// InfraEnvHosts returns the hosts of an infra-env, without what their agents reported.
+func (r Rows) InfraEnvHosts(id string) ([]*HostView, error) {
+	var keys []string
+	if err := hostRows.Keys(r.tx, id+"/", func(key string) error { keys = append(keys, key); return nil }); err != nil {
+		return nil, err
+	}
+	return r.hostsAt(keys)
+}
+
+func (r Rows) hostsAt(keys []string) ([]*HostView, error) {
+	hosts := make([]*HostView, 0, len(keys))
+	for _, key := range keys {
+		host, err := r.host(key, false)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts, nil
+}
+
+// Key is the host's key in the engine, <infra-env id>/<host id>.
+func (h *HostView) Key() string { return h.InfraEnvID.String() + "/" + h.ID.String() }
+
+// ClusterIDs, InfraEnvIDs and HostKeys list all rows there are; ClusterInfraEnvs the infra-envs that were made for a cluster.
+func (r Rows) ClusterIDs() ([]string, error)  { return keysOf(r.tx, clusterRows) }
+func (r Rows) InfraEnvIDs() ([]string, error) { return keysOf(r.tx, infraEnvRows) }
+func (r Rows) HostKeys() ([]string, error)    { return keysOf(r.tx, hostRows) }
+
+func (r Rows) ClusterInfraEnvs(id string) ([]string, error) { return r.behind(clusterEnvs, id+"/") }
+
+func keysOf[T any](tx *store.Tx, rows store.Bucket[T]) ([]string, error) {
+	var keys []string
+	err := rows.Keys(tx, "", func(key string) error { keys = append(keys, key); return nil })
+	return keys, err
+}
+
+func (r Rows) behind(index store.Index, prefix string) ([]string, error) {
+	var ids []string
+	err := index.Keys(r.tx, prefix, func(key string) error { ids = append(ids, key[len(prefix):]); return nil })
+	return ids, err
+}
+
+// ClusterOf, InfraEnvOf and HostOf find what an object describes by its key, <namespace>/<name>; "" if there is nothing. Of a host
+// it is the host's key, and of one that is in two infra-envs at once, the later in order.
+func (r Rows) ClusterOf(object string) (id string, err error) { return r.last(clusterObjects, object) }
+func (r Rows) InfraEnvOf(object string) (id string, err error) {
+	return r.last(infraEnvObjects, object)
+}
+func (r Rows) HostOf(object string) (key string, err error) { return r.last(hostObjects, object) }
+
+func (r Rows) last(index store.Index, object string) (string, error) {
+	ids, err := r.behind(index, object+"/")
+	if err != nil || len(ids) == 0 {
+		return "", err
+	}
+	return ids[len(ids)-1], nil
+}
+
+// NoteCluster, NoteInfraEnv and NoteHost note the object that describes a row, or how much of it the row has followed, in an
+// update of the caller's. What the note leaves out stays. They are refused with kind NotFound where there is no such row.
+func (r Rows) NoteCluster(id string, of Object) error {
+	row, err := clusterRows.Get(r.tx, id)
+	if err != nil {
+		return noRow(err, "cluster", id)
+	}
+	before := row.Object
+	if err := row.Object.note(r.tx, clusterObjects, id, of); err != nil || row.Object == before {
+		return err
+	}
+	return clusterRows.Put(r.tx, id, row)
+}
+
+// NoteInfraEnv is [Rows.NoteCluster] for an infra-env.
+func (r Rows) NoteInfraEnv(id string, of Object) error {
+	row, err := infraEnvRows.Get(r.tx, id)
+	if err != nil {
+		return noRow(err, "infra-env", id)
+	}
+	before := row.Object
+	if err := row.Object.note(r.tx, infraEnvObjects, id, of); err != nil || row.Object == before {
+		return err
+	}
+	return infraEnvRows.Put(r.tx, id, row)
+}
+
+// NoteHost is [Rows.NoteCluster] for a host, by its key.
+func (r Rows) NoteHost(key string, of Object) error {
+	row, err := hostRows.Get(r.tx, key)
+	if err != nil {
+		return noRow(err, "host", key)
+	}
+	before := row.Object
+	if err := row.Object.note(r.tx, hostObjects, key, of); err != nil || row.Object == before {
+		return err
+	}
+	return hostRows.Put(r.tx, key, row)
+}
+
+func noRow(err error, what, id string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return notFound("There is no %s %s.", what, id)
+	}
+	return err
+}
+
+// ClusterPullSecret and InfraEnvPullSecret open the pull secret of what was read. A key that does not fit is refused with kind
+// Conflict.
+func (r Rows) ClusterPullSecret(c *ClusterView) (string, error) {
+	return r.e.openSecret(c.sealedSecret)
+}
+func (r Rows) InfraEnvPullSecret(v *InfraEnvView) (string, error) {
+	return r.e.openSecret(v.sealedSecret)
+}
+
+// ClusterFile returns the content of a file of a cluster as the transaction sees it, such as "kubeconfig", "kubeconfig-noingress",
+// "kubeadmin-password" or "manifests/openshift/<name>", opened if it is sealed. It is refused with kind NotFound where there is none.
+func (r Rows) ClusterFile(id, name string) ([]byte, error) {
+	file, err := installerFiles.OpenIn(r.tx, id+"/"+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("Cluster %s has no file %q (yet).", id, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var content bytes.Buffer
+	_, err = io.Copy(&content, file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	return r.e.Secrets.OpenBytes(content.Bytes())
+}
+
+// ClusterFiles lists the names of a cluster's files below a folder, such as "manifests/openshift/".
+func (r Rows) ClusterFiles(id, folder string) ([]string, error) {
+	var names []string
+	err := installerFiles.Keys(r.tx, id+"/"+folder, func(key string) error {
+		names = append(names, strings.TrimPrefix(key, id+"/"+folder))
+		return nil
+	})
+	return names, err
+}

@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// recordingProjector remembers what it was told, and in which state it saw it.
+type recordingProjector struct {
+	touched []Touched
+	refuse  error
+	look    func(Touched) error
+}
+
+func (p *recordingProjector) Project(_ *store.Tx, touched Touched) error {
+	if p.look != nil {
+		if err := p.look(touched); err != nil {
+			return err
+		}
+	}
+	if p.refuse == nil {
+		p.touched = append(p.touched, touched)
+	}
+	return p.refuse
+}
+
+func (p *recordingProjector) last() Touched { return p.touched[len(p.touched)-1] }
+
+func (b *bench) rows(look func(Rows)) {
+	b.Helper()
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error { look(b.Rows(tx)); return nil }))
+}
+
+func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
+	b := newBench(t, nil)
+	p := &recordingProjector{}
+	b.Projector = p
+	p.look = func(touched Touched) error {
+		for _, row := range touched.Clusters {
+			if row.Deleted {
+				_, err := touched.Rows.Cluster(row.ID)
+				require.Equal(t, NotFound, KindOf(err))
+				continue
+			}
+			view, err := touched.Rows.Cluster(row.ID)
+			require.NoError(t, err)
+			require.Equal(t, row.Object, view.Object)
+		}
+		return nil
+	}
+	cluster, env := b.singleNode()
+	require.Equal(t, []TouchedRow{{ID: cluster}}, p.touched[0].Clusters)
+	require.Equal(t, []TouchedRow{{ID: env}}, p.last().InfraEnvs)
+	h := b.host(env, 1)
+	h.require(known)
+	require.Equal(t, []TouchedRow{{ID: env + "/" + h.id}}, p.last().Hosts)
+	require.Equal(t, []TouchedRow{{ID: cluster}}, p.last().Clusters, "a cluster is touched with its hosts")
+
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.Equal(t, []TouchedRow{{ID: cluster, Deleted: true}}, p.last().Clusters)
+	require.Equal(t, []TouchedRow{{ID: env, Deleted: true}}, p.last().InfraEnvs)
+	require.Equal(t, []TouchedRow{{ID: env + "/" + h.id, Deleted: true}}, p.last().Hosts)
+}
+
+func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
+	b := newBench(t, nil)
+	b.Projector = &recordingProjector{refuse: errors.New("no room")}
+	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+	}, Object{Key: "site/bench"})
+	require.ErrorContains(t, err, "no room")
+	b.rows(func(rows Rows) {
+		ids, err := rows.ClusterIDs()
+		require.NoError(t, err)
+		require.Empty(t, ids)
+		id, err := rows.ClusterOf("site/bench")
+		require.NoError(t, err)
+		require.Empty(t, id)
+	})
+}
+
+func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
+	b := newBench(t, nil)
+	p := &recordingProjector{}
+	b.Projector = p
+	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		ControlPlaneCount: swag.Int64(1),
+	}, Object{Key: "site/bench", Generation: 1})
+	require.NoError(t, err)
+	id := created.ID.String()
+	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Tags: swag.String("a")}, Object{Generation: 2, Digest: "d"})
+	require.NoError(t, err)
+	env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
+		Name: swag.String("bench"), ClusterID: created.ID, PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20.8",
+	}, Object{Key: "site/env", Generation: 7})
+	require.NoError(t, err)
+	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{}, Object{Generation: 8})
+	require.NoError(t, err, "an object is noted also where nothing else changes")
+	h := b.host(env.ID.String(), 1)
+	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: swag.String("one")}, Object{Key: "site/" + h.id, Generation: 3})
+	require.NoError(t, err)
+
+	b.rows(func(rows Rows) {
+		found, err := rows.ClusterOf("site/bench")
+		require.NoError(t, err)
+		require.Equal(t, id, found)
+		view, err := rows.Cluster(id)
+		require.NoError(t, err)
+		require.Equal(t, Object{Key: "site/bench", Generation: 2, Digest: "d"}, view.Object)
+		secret, err := rows.ClusterPullSecret(view)
+		require.NoError(t, err)
+		require.Equal(t, testPullSecret, secret)
+
+		found, err = rows.InfraEnvOf("site/env")
+		require.NoError(t, err)
+		require.Equal(t, env.ID.String(), found)
+		infraEnv, err := rows.InfraEnv(found)
+		require.NoError(t, err)
+		require.Equal(t, Object{Key: "site/env", Generation: 8}, infraEnv.Object)
+
+		found, err = rows.HostOf("site/" + h.id)
+		require.NoError(t, err)
+		require.Equal(t, h.env+"/"+h.id, found)
+		host, err := rows.Host(found)
+		require.NoError(t, err)
+		require.Equal(t, Object{Key: "site/" + h.id, Generation: 3}, host.Object)
+		require.Equal(t, "one", host.Named)
+		require.NotEmpty(t, host.Inventory)
+	})
+
+	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return b.Rows(tx).NoteCluster(id, Object{Key: "other/bench"}) }))
+	b.rows(func(rows Rows) {
+		found, err := rows.ClusterOf("site/bench")
+		require.NoError(t, err)
+		require.Empty(t, found, "the former key names nothing any more")
+	})
+
+	require.NoError(t, b.DeregisterCluster(t.Context(), id))
+	require.Equal(t, Object{Key: "other/bench"}, p.last().Clusters[0].Object, "a projector is told what described a row that is gone")
+	require.Equal(t, "site/env", p.last().InfraEnvs[0].Object.Key)
+	require.Equal(t, "site/"+h.id, p.last().Hosts[0].Object.Key)
+	b.rows(func(rows Rows) {
+		for _, of := range []func(string) (string, error){rows.ClusterOf, rows.InfraEnvOf, rows.HostOf} {
+			for _, key := range []string{"other/bench", "site/env", "site/" + h.id} {
+				found, err := of(key)
+				require.NoError(t, err)
+				require.Empty(t, found)
+			}
+		}
+	})
+}
+
+func TestFilesAreReadInTheTransactionThatMadeThem(t *testing.T) {
+	b := newBench(t, nil)
+	p := &recordingProjector{}
+	b.Projector = p
+	seen := map[string]string{}
+	p.look = func(touched Touched) error {
+		for _, row := range touched.Clusters {
+			view, err := touched.Rows.Cluster(row.ID)
+			if err != nil || !view.Prepared {
+				continue
+			}
+			for _, name := range []string{fileKubeconfigNoIngress, fileKubeadminPassword, fileKubeconfig} {
+				content, err := touched.Rows.ClusterFile(row.ID, name)
+				if KindOf(err) == NotFound {
+					continue
+				}
+				require.NoError(t, err)
+				seen[name] = string(content)
+			}
+			require.Equal(t, view.Complete, seen[fileKubeconfig] != "")
+		}
+		return nil
+	}
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	b.Engine.Secrets, err = key.Box("pull-secrets", nil)
+	require.NoError(t, err)
+	cluster, env := b.singleNode()
+	b.host(env, 1)
+	b.press(cluster)
+	b.prepareAll()
+	require.Contains(t, seen[fileKubeconfigNoIngress], "clusters:")
+	require.Equal(t, "aaaaa-bbbbb-ccccc-ddddd", seen[fileKubeadminPassword])
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	require.NotEmpty(t, seen[fileKubeconfig])
+}
