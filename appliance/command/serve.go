@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,9 @@ func newServe() *cobra.Command {
 	return serve
 }
 
+// startedAfter is when an appliance has done all that only a start does.
+const startedAfter = 5 * time.Second
+
 func runServe(cmd *cobra.Command, config appliance.Config) error {
 	logger, err := newLogger(config.Log, cmd.ErrOrStderr())
 	if err != nil {
@@ -45,6 +49,12 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 		return stoppedQuietly(cmd.Context(), err)
 	}
 	announce(cmd.OutOrStdout(), config, running.URLs())
+	release := time.AfterFunc(startedAfter, func() {
+		if err := appliance.ReleaseProgramPages(); err != nil {
+			logger.Debug("The program's pages stay in memory.", "error", err)
+		}
+	})
+	defer release.Stop()
 	return running.Run(cmd.Context())
 }
 

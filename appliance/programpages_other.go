@@ -1,0 +1,6 @@
+//go:build !linux
+
+package appliance
+
+// ReleaseProgramPages does nothing here.
+func ReleaseProgramPages() error { return nil }
