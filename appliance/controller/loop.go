@@ -168,6 +168,7 @@ func (l *Loop) takeAll() (revision uint64, err error) {
 	})
 	l.mu.Lock()
 	l.seen, l.ended = revision, false
+	l.idle.Broadcast()
 	l.mu.Unlock()
 	l.Enqueue(keys...)
 	return revision, err

@@ -1,0 +1,186 @@
+package metal
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	"landfall/appliance/bmc"
+)
+
+// assist does what the BareMetal Agent Controller does to a BareMetalHost. It reports whether the Agent is to be given what the host's
+// annotations say.
+func (s *scene) assist() (toAgent bool) {
+	host := s.host
+	if host.Labels[infraEnvLabel] == "" {
+		host.Finalizers = without(host.Finalizers, agentHostFinalizer)
+		return false
+	}
+	if s.infraEnv != nil {
+		host.Labels[backupLabel] = "true"
+	}
+	if host.DeletionTimestamp != nil {
+		s.assistDeletion()
+		return false
+	}
+	if !slices.Contains(host.Finalizers, agentHostFinalizer) {
+		host.Finalizers = append(host.Finalizers, agentHostFinalizer)
+	}
+	if unbinding(s.agent) {
+		s.bootAgain()
+	}
+	s.detach()
+	s.chooseImage()
+	return s.agent != nil && s.infraEnv != nil
+}
+
+// assistDeletion lets a host go that is being deleted.
+func (s *scene) assistDeletion() {
+	if s.removesAgent() {
+		s.drop(detachedAnnotation)
+		if s.waitsForDrain() {
+			return
+		}
+	}
+	s.drop(pausedAnnotation)
+	s.host.Finalizers = without(s.host.Finalizers, agentHostFinalizer)
+}
+
+// removesAgent tells whether the Agent goes with the host. Only the converged flow has that.
+func (s *scene) removesAgent() bool { return s.flow.converged && s.annotated(removeAgentAnnotation) }
+
+// The values of the drain's annotation.
+const (
+	drained        = "drain succeeded"
+	drainTimedOut  = "drain timed out"
+	drainIsByHand  = "failed to drain node: nothing here drains the nodes of installed clusters; drain it with oc adm drain, then set this annotation to \"" + drained + "\""
+	drainWaitsAtOf = time.RFC3339
+)
+
+// waitsForDrain tells whether the node of a host that is deleted with its Agent must be drained first: by hand, since nothing here drains
+// the nodes of installed clusters, or until the time that was given for it is over.
+func (s *scene) waitsForDrain() bool {
+	if s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil || !restarted(s.agent) {
+		return false
+	}
+	switch s.host.Annotations[drainStatusAnnotation] {
+	case drained, drainTimedOut:
+		return false
+	}
+	started, err := time.Parse(drainWaitsAtOf, s.host.Annotations[drainStartedAnnotation])
+	if err != nil {
+		started = s.now
+		s.annotate(drainStartedAnnotation, started.Format(drainWaitsAtOf))
+	}
+	if timeout, err := time.ParseDuration(s.host.Annotations[drainTimeoutAnnotation]); err == nil {
+		if left := started.Add(timeout).Sub(s.now); left > 0 {
+			s.lookAgain(left)
+		} else {
+			s.annotate(drainStatusAnnotation, drainTimedOut)
+			return false
+		}
+	}
+	s.annotate(drainStatusAnnotation, drainIsByHand)
+	return true
+}
+
+// bootAgain has a host boot its image again after its Agent was taken out of a cluster: it is taken back, and loses the image, so that
+// it is powered off and gets it anew.
+func (s *scene) bootAgain() {
+	if s.flow.converged {
+		if s.host.Status.Provisioning.State == metal3.StateProvisioned {
+			s.host.Spec.CustomDeploy = nil
+		}
+	} else {
+		if !s.annotated(detachedAnnotation) {
+			return // it was done before
+		}
+		s.host.Spec.Image = nil
+	}
+	s.drop(detachedAnnotation, pausedAnnotation, hardwareAnnotation, spokeCreatedAnnotation)
+}
+
+// detach has the host's server left alone when its machine is installed, and paused when that is so.
+func (s *scene) detach() {
+	if s.annotated(manageProvisionedAnnotation) && s.flow.converged && !s.annotated(removeAgentAnnotation) {
+		s.drop(detachedAnnotation, pausedAnnotation)
+		return
+	}
+	installed := restarted(s.agent)
+	if s.flow.converged {
+		// Ironic reboots the machine there, and the host is provisioned when that is done. Here the machine reboots itself: it needs its
+		// image until then.
+		installed = installed && s.host.Status.Provisioning.State == metal3.StateProvisioned
+	}
+	if installed && !unbinding(s.agent) {
+		value := byAssisted
+		if s.removesAgent() {
+			value = `{"deleteAction":"delay"}`
+		}
+		s.annotate(detachedAnnotation, value)
+		if s.flow.pauseProvisioned && s.host.Status.OperationalStatus == metal3.OperationalStatusDetached {
+			s.pause()
+		}
+	}
+	if s.host.Status.Provisioning.State == metal3.StateNone && s.annotated(pausedAnnotation) && s.annotated(statusAnnotation) {
+		s.drop(pausedAnnotation) // so that the status is taken from the annotation
+	}
+}
+
+// pause writes the status into an annotation, by which another hub takes the host over, and has the operator leave the host alone.
+func (s *scene) pause() {
+	if s.host.Annotations[pausedAnnotation] == byAssisted {
+		return
+	}
+	status, err := json.Marshal(s.host.Status)
+	if err != nil {
+		return // a status that was read out of JSON is always written
+	}
+	s.annotate(statusAnnotation, string(status))
+	s.annotate(pausedAnnotation, byAssisted)
+}
+
+// detachment tells whether the server is to be left alone, and whether its deletion waits until it is not.
+func (s *scene) detachment() (detached, delaysDeletion bool) {
+	value, ok := s.host.Annotations[detachedAnnotation]
+	if !ok {
+		return false, false
+	}
+	var arguments struct {
+		DeleteAction string `json:"deleteAction"`
+		Force        bool   `json:"force"`
+	}
+	if strings.HasPrefix(value, "{") {
+		if err := json.Unmarshal([]byte(value), &arguments); err != nil {
+			s.notice(operatorComponent, true, "DetachError", "The annotation "+detachedAnnotation+" is no JSON; the host is detached all the same.")
+		}
+	}
+	delays := arguments.DeleteAction == metal3.DetachedDeleteActionDelay
+	switch s.host.Status.Provisioning.State {
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StateReady, metal3.StateAvailable:
+	default:
+		if !arguments.Force {
+			return false, delays
+		}
+	}
+	// When its installation is what detaches it, the medium is taken out of its drive first.
+	byInstallation := value == byAssisted || s.removesAgent()
+	return !byInstallation || !loaded(s.server), delays
+}
+
+// loaded tells whether the image that a server was booted from is still in its drive.
+func loaded(server *bmc.Server) bool {
+	return server != nil && server.Booted != nil && server.Booted.Ejected.IsZero() &&
+		server.Media != nil && server.Media.Inserted
+}
+
+func without(list []string, value string) []string {
+	left := slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == value })
+	if len(left) == 0 {
+		return nil
+	}
+	return left
+}

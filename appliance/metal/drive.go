@@ -1,0 +1,100 @@
+package metal
+
+import (
+	"strings"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	"landfall/appliance/bmc"
+)
+
+// wish is what the operator does about a host's server.
+type wish struct {
+	desired  *bmc.Desired // to be made so; nil leaves it as it is
+	forget   bool
+	powerOff bool // before it is forgotten
+}
+
+// drive says what is wanted of the server by what the host is and shows.
+func (s *scene) drive() wish {
+	host := s.host
+	if host.DeletionTimestamp != nil {
+		return s.driveAway()
+	}
+	if s.annotated(pausedAnnotation) || !host.HasBMCDetails() || credentialsFault(host, s.secret) != "" {
+		return wish{}
+	}
+	desired := bmc.Desired{
+		Name: host.Namespace + "/" + host.Name, Owner: "BareMetalHost " + host.Namespace + "/" + host.Name,
+		Address: host.Spec.BMC.Address, SkipVerify: host.Spec.BMC.DisableCertificateVerification,
+		Username: strings.TrimSpace(string(s.secret.Data["username"])), Password: strings.TrimSpace(string(s.secret.Data["password"])),
+		BootMAC: host.Spec.BootMACAddress, BootMode: string(host.Spec.BootMode),
+	}
+	desired.Detached = host.Status.OperationalStatus == metal3.OperationalStatusDetached
+	s.source(&desired)
+	switch host.Status.Provisioning.State {
+	case metal3.StateProvisioning:
+		desired.Boot = !mustDeprovision(host)
+	case metal3.StateProvisioned:
+		desired.Boot = !mustDeprovision(host)
+		desired.Online = s.power()
+	case metal3.StateAvailable, metal3.StateReady, metal3.StateExternallyProvisioned:
+		desired.Online = s.power()
+	}
+	if desired.Boot && desired.InfraEnvID == "" && desired.ImageURL == "" {
+		desired.Boot = false // its InfraEnv is gone: there is nothing to boot
+	}
+	return wish{desired: &desired}
+}
+
+// source says where the server's image comes from. An image that the server has was found once and stays, whatever became of its InfraEnv.
+func (s *scene) source(desired *bmc.Desired) {
+	spec, had := &s.host.Spec, s.host.Status.Provisioning
+	switch {
+	case s.server != nil && s.server.Boot && !mustDeprovision(s.host) && (had.Image.URL != "" || had.CustomDeploy != nil):
+		desired.InfraEnvID, desired.ImageURL = s.server.InfraEnvID, s.server.ImageURL
+	case spec.Image != nil && s.infraEnv != nil && spec.Image.URL == s.infraEnv.Status.ISODownloadURL,
+		spec.Image == nil && spec.CustomDeploy != nil:
+		desired.InfraEnvID = s.engineID
+	case spec.Image != nil:
+		desired.ImageURL = spec.Image.URL
+	}
+}
+
+// power says whether the server shall be on; nil leaves it as it is. A host that waits for the image of its InfraEnv is not started from
+// its disk before it has one.
+func (s *scene) power() *bool {
+	waits := s.host.Labels[infraEnvLabel] != "" && !wantsBoot(s.host) &&
+		s.host.Status.Provisioning.State != metal3.StateExternallyProvisioned
+	if waits && s.host.Spec.Online {
+		return nil
+	}
+	on := s.host.Spec.Online && !s.rebooting()
+	return &on
+}
+
+// rebooting tells whether a reboot annotation keeps the server off. The one without a key goes as soon as the server is off; those with a
+// key are taken away by whoever set them.
+func (s *scene) rebooting() bool {
+	if s.annotated(rebootAnnotation) {
+		if s.server == nil || s.server.Power != bmc.PowerOff {
+			return true
+		}
+		s.drop(rebootAnnotation)
+	}
+	for key := range s.host.Annotations {
+		if strings.HasPrefix(key, rebootAnnotation+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// driveAway lets go of the server of a host that is being deleted.
+func (s *scene) driveAway() wish {
+	detached, delays := s.detachment()
+	if s.annotated(pausedAnnotation) || delays {
+		return wish{}
+	}
+	return wish{forget: true, powerOff: !detached && !s.powered && s.host.Status.OperationalStatus != metal3.OperationalStatusDetached}
+}

@@ -1,0 +1,322 @@
+package metal
+
+import (
+	"encoding/json"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"landfall/appliance/bmc"
+)
+
+// operate shows what became of the host, as the bare-metal operator does. It goes one state further at most: what follows is the next
+// reconcile's, so that whoever watches sees the way.
+func (s *scene) operate() {
+	host := s.host
+	if host.DeletionTimestamp == nil {
+		if !hasFinalizer(host, hostFinalizer) {
+			host.Finalizers = append(host.Finalizers, hostFinalizer)
+		}
+		if s.annotated(pausedAnnotation) {
+			return
+		}
+		s.restoreStatus()
+	}
+	before := *host.Status.DeepCopy()
+	s.takeHardware()
+	if host.DeletionTimestamp != nil {
+		s.showDeletion()
+	} else {
+		s.show()
+	}
+	if !sameStatus(before, host.Status) {
+		host.Status.LastUpdated = s.time()
+	}
+}
+
+func (s *scene) time() *metav1.Time {
+	now := metav1.NewTime(s.now.Truncate(1e9))
+	return &now
+}
+
+func hasFinalizer(host *metal3.BareMetalHost, finalizer string) bool {
+	for _, own := range host.Finalizers {
+		if own == finalizer {
+			return true
+		}
+	}
+	return false
+}
+
+func sameStatus(a, b metal3.BareMetalHostStatus) bool {
+	one, errOne := json.Marshal(a)
+	other, errOther := json.Marshal(b)
+	return errOne == nil && errOther == nil && string(one) == string(other)
+}
+
+// restoreStatus takes a new host's status from its annotation, as it was written where the host was looked after before.
+func (s *scene) restoreStatus() {
+	text := s.host.Annotations[statusAnnotation]
+	if text == "" || s.host.Status.Provisioning.State != metal3.StateNone || s.host.Status.LastUpdated != nil {
+		return
+	}
+	var status metal3.BareMetalHostStatus
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		return // admission refuses such an annotation
+	}
+	s.host.Status = status
+	s.drop(statusAnnotation)
+}
+
+// takeHardware moves the details of the hardware from their annotation into the status.
+func (s *scene) takeHardware() {
+	text := s.host.Annotations[hardwareAnnotation]
+	if text == "" {
+		return
+	}
+	var details metal3.HardwareDetails
+	if err := json.Unmarshal([]byte(text), &details); err != nil {
+		return // admission refuses such an annotation
+	}
+	if had := s.host.Status.HardwareDetails; had != nil && details.Firmware == (metal3.Firmware{}) {
+		details.Firmware = had.Firmware // what the BMC told, and no agent does
+	}
+	s.host.Status.HardwareDetails = &details
+	s.drop(hardwareAnnotation)
+}
+
+// offerHardware writes what the Agent found into the annotation from which the operator takes it, unless the host has it.
+func (s *scene) offerHardware() {
+	had := s.host.Status.HardwareDetails
+	if s.agent == nil || len(s.agent.Status.Inventory.Interfaces) == 0 || s.annotated(hardwareAnnotation) ||
+		s.annotated(pausedAnnotation) || had != nil && had.Hostname != "" {
+		return
+	}
+	text, err := json.Marshal(hardwareOf(s.agent))
+	if err != nil {
+		return // it is plain text and numbers
+	}
+	s.annotate(hardwareAnnotation, string(text))
+}
+
+// show brings the status up to what the server is.
+func (s *scene) show() {
+	host := s.host
+	status := &host.Status
+	server := s.server
+	if !host.HasBMCDetails() {
+		status.OperationalStatus = metal3.OperationalStatusDiscovered
+		status.Provisioning.State = metal3.StateUnmanaged
+		s.clearError()
+		return
+	}
+	s.showCredentials()
+	if server != nil {
+		status.Provisioning.ID = server.ID
+		status.PoweredOn = server.Power == bmc.PowerOn || server.Power == bmc.PoweringOff
+		if server.System != nil && status.HardwareDetails == nil {
+			details := hardwareByBMC(server.System)
+			status.HardwareDetails = &details
+		}
+		spans(&status.OperationHistory, server.Operations)
+	}
+	s.step()
+	s.showTrouble()
+}
+
+func spans(history *metal3.OperationHistory, done bmc.Operations) {
+	metric := func(to *metal3.OperationMetric, from bmc.Span) {
+		if !from.Start.IsZero() {
+			to.Start, to.End = metav1.NewTime(from.Start.Truncate(1e9)), metav1.Time{}
+		}
+		if !from.End.IsZero() {
+			to.End = metav1.NewTime(from.End.Truncate(1e9))
+		}
+	}
+	metric(&history.Register, done.Register)
+	metric(&history.Provision, done.Provision)
+	metric(&history.Deprovision, done.Deprovision)
+}
+
+func (s *scene) showCredentials() {
+	status, secret := &s.host.Status, s.secret
+	if secret == nil || s.server == nil {
+		return
+	}
+	tried := metal3.CredentialsStatus{
+		Reference: &corev1.SecretReference{Namespace: secret.Namespace, Name: secret.Name}, Version: secret.ResourceVersion,
+	}
+	// The operator's own marks on the Secret raise its version too: what was tried are its contents.
+	if s.server.CredentialsGood && (status.GoodCredentials.Reference == nil || *status.GoodCredentials.Reference != *tried.Reference || status.GoodCredentials.Version != tried.Version) {
+		status.GoodCredentials = tried
+	}
+	status.TriedCredentials = tried
+}
+
+// step goes one state further if it is time to.
+func (s *scene) step() {
+	host, server := s.host, s.server
+	provisioning := &host.Status.Provisioning
+	registered := server != nil && server.System != nil && server.CredentialsGood && server.State != bmc.Registering
+	switch provisioning.State {
+	case metal3.StateNone, metal3.StateUnmanaged:
+		provisioning.State = metal3.StateRegistering
+		host.Status.OperationHistory.Register.Start = *s.time()
+	case metal3.StateRegistering, metal3.StateMatchProfile:
+		switch {
+		case !registered:
+		case host.Spec.ExternallyProvisioned:
+			provisioning.State = metal3.StateExternallyProvisioned
+		case host.WasProvisioned():
+			provisioning.State = metal3.StateProvisioned
+		default:
+			provisioning.State = metal3.StateInspecting
+			host.Status.OperationHistory.Inspect.Start = *s.time()
+		}
+	case metal3.StateInspecting:
+		host.Status.OperationHistory.Inspect.End = *s.time()
+		s.notice(operatorComponent, false, "InspectionSkipped", inspectionSkipped(host))
+		host.Status.HardwareProfile = "unknown"
+		s.notice(operatorComponent, false, "ProfileSet", "Hardware profile set: unknown")
+		provisioning.State = metal3.StatePreparing
+	case metal3.StatePreparing:
+		provisioning.BootMode, provisioning.RootDeviceHints = host.BootMode(), host.Spec.RootDeviceHints.DeepCopy()
+		s.warnOfWhatIsLeftOut()
+		provisioning.State = metal3.StateAvailable
+	case metal3.StateAvailable, metal3.StateReady:
+		s.stepFromAvailable()
+	case metal3.StateProvisioning, metal3.StateProvisioned:
+		s.stepFromBoot()
+	case metal3.StateDeprovisioning:
+		if server == nil || !server.Boot && server.State == bmc.Available {
+			provisioning.Image, provisioning.CustomDeploy = metal3.Image{}, nil
+			provisioning.State = metal3.StateAvailable
+		}
+	case metal3.StateExternallyProvisioned:
+		if !host.Spec.ExternallyProvisioned {
+			provisioning.State = metal3.StateInspecting
+		}
+	}
+}
+
+func inspectionSkipped(host *metal3.BareMetalHost) string {
+	if host.Annotations[inspectAnnotation] == disabled {
+		return "disabled by annotation"
+	}
+	return "There is no Ironic here that inspects: the BMC tells a little of the hardware, and the agent of the booted image all of it."
+}
+
+// warnOfWhatIsLeftOut says what of the spec only Ironic could do.
+func (s *scene) warnOfWhatIsLeftOut() {
+	spec := &s.host.Spec
+	if spec.RAID != nil || spec.Firmware != nil {
+		s.notice(operatorComponent, true, "PreparationSkipped",
+			"spec.raid and spec.firmware are not applied: that takes Ironic, which there is none of here. Set both in the BMC's own interface.")
+	}
+}
+
+func (s *scene) stepFromAvailable() {
+	host := s.host
+	switch {
+	case host.Spec.ExternallyProvisioned:
+		host.Status.Provisioning.State = metal3.StateExternallyProvisioned
+	case host.Spec.Online && wantsBoot(host) && s.bootable() == "" && !s.annotated(detachedAnnotation):
+		if image := host.Spec.Image; image != nil {
+			host.Status.Provisioning.Image = *image.DeepCopy()
+		}
+		host.Status.Provisioning.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
+		host.Status.Provisioning.State = metal3.StateProvisioning
+	}
+}
+
+// bootable says why a host can't be booted from what its spec names; "" if it can.
+func (s *scene) bootable() string {
+	image, deploy := s.host.Spec.Image, s.host.Spec.CustomDeploy
+	switch {
+	case image != nil && image.URL != "" && !image.IsLiveISO():
+		return "spec.image is no live ISO, and writing an image to a disk takes Ironic, which there is none of here. Label the host with " + infraEnvLabel + " to boot an InfraEnv's ISO, or set spec.image.format to live-iso."
+	case image == nil && deploy != nil && deploy.Method != startAssistedInstall:
+		return "spec.customDeploy names the method " + deploy.Method + ", which takes Ironic; only " + startAssistedInstall + " is known here."
+	case image == nil && deploy != nil && s.engineID == "":
+		return "spec.customDeploy wants an installation to be started, but the host has no InfraEnv with an image; label it with " + infraEnvLabel + "."
+	}
+	return ""
+}
+
+// stepFromBoot goes on when the server was booted, or back when it is to boot something else.
+func (s *scene) stepFromBoot() {
+	provisioning, server := &s.host.Status.Provisioning, s.server
+	switch {
+	case s.host.Status.OperationalStatus == metal3.OperationalStatusDetached:
+	case mustDeprovision(s.host):
+		provisioning.State = metal3.StateDeprovisioning
+	case server != nil && server.Boot && server.State == bmc.Provisioned:
+		provisioning.State = metal3.StateProvisioned
+	}
+}
+
+// showTrouble shows the error that the host is in, or that it is in none.
+func (s *scene) showTrouble() {
+	status := &s.host.Status
+	detached, _ := s.detachment()
+	switch fault := credentialsFault(s.host, s.secret); {
+	case detached:
+		s.clearError()
+		status.OperationalStatus = metal3.OperationalStatusDetached
+	case fault != "":
+		s.ownError(metal3.RegistrationError, "BMCCredentialError", fault)
+	case s.refusal != "":
+		s.ownError(metal3.RegistrationError, "RegistrationError", s.refusal)
+	case s.server != nil && s.server.Error != nil:
+		s.setError(metal3.ErrorType(s.server.Error.Type), s.server.Error.Message, s.server.Error.Count)
+	case wantsBoot(s.host) && s.bootable() != "":
+		s.ownError(metal3.ProvisioningError, "ProvisioningError", s.bootable())
+	default:
+		s.clearError()
+		status.OperationalStatus = metal3.OperationalStatusOK
+	}
+}
+
+// ownError shows an error that was found here rather than at the BMC, with an Event when it is new.
+func (s *scene) ownError(kind metal3.ErrorType, reason, message string) {
+	if s.host.Status.ErrorMessage != message {
+		s.notice(operatorComponent, true, reason, message)
+	}
+	s.setError(kind, message, 1)
+}
+
+func (s *scene) setError(kind metal3.ErrorType, message string, count int) {
+	status := &s.host.Status
+	status.OperationalStatus = metal3.OperationalStatusError
+	status.ErrorType, status.ErrorMessage, status.ErrorCount = kind, message, count
+}
+
+func (s *scene) clearError() {
+	status := &s.host.Status
+	status.ErrorType, status.ErrorMessage, status.ErrorCount = "", "", 0
+}
+
+// showDeletion shows how far the deletion is and, when the server is let go, that nothing is left to be done.
+func (s *scene) showDeletion() {
+	state := &s.host.Status.Provisioning.State
+	detached, delays := s.detachment()
+	switch {
+	case s.annotated(pausedAnnotation) || delays:
+	case s.server == nil:
+		if *state != metal3.StateDeleting {
+			*state = metal3.StateDeleting
+			return
+		}
+		s.letGo = true
+	case detached:
+		*state = metal3.StateDeleting
+	case *state == metal3.StateProvisioning || *state == metal3.StateProvisioned:
+		*state = metal3.StateDeprovisioning
+	default:
+		*state = metal3.StatePoweringOffBeforeDelete
+	}
+	if s.server != nil {
+		s.host.Status.PoweredOn = s.server.Power == bmc.PowerOn
+	}
+}
