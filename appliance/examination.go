@@ -24,6 +24,9 @@ import (
 
 // Examine looks at the site: at what all clusters need and, if one is named, at what that cluster needs.
 func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.Report, error) {
+	if wanted.Names != nil {
+		return namesOf(ctx, wanted.Names)
+	}
 	a, clusterID := v.appliance, wanted.ClusterID
 	rules := a.mirror.at(mirror.Level{Cluster: clusterID}).Rules()
 	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls, Holes: rules.Holes(), AskDHCP: wanted.DHCP}
@@ -46,6 +49,25 @@ func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.
 		}
 	}
 	return doctor.Doctor{}.Examine(ctx, site), nil
+}
+
+// namesOf looks at nothing but the names of a cluster.
+func namesOf(ctx context.Context, wanted *console.ClusterNames) (*doctor.Report, error) {
+	site := &doctor.Site{Cluster: wanted.Name, BaseDomain: wanted.BaseDomain, NamesNeeded: wanted.Needed}
+	for _, vip := range wanted.APIVIPs {
+		site.APIAddresses = appendAddress(site.APIAddresses, vip)
+	}
+	for _, vip := range wanted.IngressVIPs {
+		site.IngressAddresses = appendAddress(site.IngressAddresses, vip)
+	}
+	var err error
+	if site.Resolvers, site.Search, err = doctor.SystemResolvers(); err != nil {
+		return nil, api.Problem(err)
+	}
+	report := doctor.Doctor{}.Examine(ctx, site)
+	report.Findings = slices.DeleteFunc(report.Findings, func(f doctor.Finding) bool { return f.Area != doctor.Names })
+	report.Verdict = doctor.Worst(report.Findings)
+	return report, nil
 }
 
 // registries are those that the mirror rules of a cluster, or of the appliance, lead to or, without rules, those that the releases name.

@@ -54,6 +54,14 @@ func TestTheSiteIsExaminedForAClusterAndItsHosts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.NewDecoder(response.Body).Decode(&clusters))
 	require.NoError(t, response.Body.Close())
+	code, names := examine("?name=berlin&base_domain=nowhere.invalid&api_vip=10.0.0.1&names_needed=true")
+	require.Equal(t, http.StatusOK, code)
+	for _, finding := range names.Findings {
+		require.Equal(t, doctor.Names, finding.Area, "nothing else is looked at")
+	}
+	require.NotEmpty(t, names.Findings)
+	code, _ = examine("?name=berlin")
+	require.Equal(t, http.StatusBadRequest, code)
 	_, report := examine("?cluster_id=" + clusters[0].ID.String())
 	require.Equal(t, "seeded-0", report.Cluster)
 	require.Len(t, find(report, doctor.Addresses, "192.168.100."), 2, "both virtual addresses")

@@ -195,7 +195,7 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 		})
 	}
 	group.Wait()
-	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Verdict: Green, Findings: []Finding{}}
+	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Findings: []Finding{}}
 	found = append(found, e.newCertificates(), e.proxies())
 	found = append(found, e.contents(ctx, slices.Concat(found...)), site.Measured)
 	for _, findings := range found {
@@ -203,10 +203,17 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 	}
 	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, Offers, Proxies, Hosts}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int { return slices.Index(order, a.Area) - slices.Index(order, b.Area) })
-	for _, finding := range report.Findings {
-		if finding.Verdict.worse(report.Verdict) {
-			report.Verdict = finding.Verdict
+	report.Verdict = Worst(report.Findings)
+	return report
+}
+
+// Worst is the worst verdict of some findings; Green of none.
+func Worst(findings []Finding) Verdict {
+	worst := Green
+	for _, finding := range findings {
+		if finding.Verdict.worse(worst) {
+			worst = finding.Verdict
 		}
 	}
-	return report
+	return worst
 }
