@@ -1,0 +1,305 @@
+package apply
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// maxFile bounds a file that is read, in bytes: far beyond any manifest, and below what would fill the memory.
+const maxFile = 32 << 20
+
+// Sources are what is read.
+type Sources struct {
+	Paths     []string // files, folders, or "-" for Stdin
+	Recursive bool     // folders of folders, too
+	Stdin     io.Reader
+}
+
+// Manifests are what was read.
+type Manifests struct {
+	Objects []*Object // in the order in which they are to be applied
+	Notes   []string  // what has no effect here, each a sentence with its place
+}
+
+// Read reads manifests. A folder with a kustomization.yaml is built as one (see kustomization); of others every .yaml, .yml and .json is
+// read. Errors are Problems, or that a path can't be read.
+func Read(sources Sources) (*Manifests, error) {
+	r := &reader{recursive: sources.Recursive}
+	for _, path := range sources.Paths {
+		if path == "-" {
+			data, err := readAll(sources.Stdin)
+			if err != nil {
+				return nil, fmt.Errorf("read the standard input: %w", err)
+			}
+			r.document("-", data)
+			continue
+		}
+		if err := r.path(path); err != nil {
+			return nil, err
+		}
+	}
+	found := r.unique(r.found)
+	if len(r.problems) > 0 {
+		return nil, r.problems
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there is no object in %s", strings.Join(sources.Paths, ", "))
+	}
+	sortForApplying(found)
+	return &Manifests{Objects: found, Notes: r.notes}, nil
+}
+
+type reader struct {
+	recursive bool
+	found     []*Object
+	problems  Problems
+	notes     []string
+}
+
+func (r *reader) problem(at Source, format string, arguments ...any) {
+	r.problems = append(r.problems, Problem{at, fmt.Sprintf(format, arguments...)})
+}
+
+func (r *reader) note(at Source, format string, arguments ...any) {
+	r.notes = append(r.notes, at.String()+": "+fmt.Sprintf(format, arguments...))
+}
+
+func (r *reader) path(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("read manifests: %w", err)
+	}
+	if !info.IsDir() {
+		return r.file(path)
+	}
+	return r.folder(path)
+}
+
+func (r *reader) folder(dir string) error {
+	if file := kustomizationIn(dir); file != "" {
+		built, err := r.build(file, nil)
+		r.found = append(r.found, built...)
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read manifests: %w", err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case entry.IsDir() && r.recursive && !strings.HasPrefix(entry.Name(), "."):
+			err = r.folder(path)
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))):
+			err = r.file(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) file(path string) error {
+	data, err := readFile(path)
+	if err != nil {
+		return fmt.Errorf("read manifests: %w", err)
+	}
+	r.document(path, data)
+	return nil
+}
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readAll(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return data, nil
+}
+
+func readAll(from io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("it is larger than %d MiB, which no manifest is", maxFile>>20)
+	}
+	return data, err
+}
+
+// document reads what a file holds, be it JSON or YAML, one document or many.
+func (r *reader) document(file string, data []byte) {
+	r.found = append(r.found, r.objects(file, data)...)
+}
+
+func (r *reader) objects(file string, data []byte) []*Object {
+	var found []*Object
+	for _, part := range split(file, data) {
+		value, err := decode(part.data)
+		if err != nil {
+			r.problem(part.yamlPlace(err), "%s", yamlReason(err))
+			continue
+		}
+		if value != nil {
+			found = append(found, r.expand(part.source, value)...)
+		}
+	}
+	return found
+}
+
+// expand gives the objects of a document: itself, or what a List holds.
+func (r *reader) expand(at Source, value any) []*Object {
+	content, ok := value.(map[string]any)
+	if !ok {
+		r.problem(at, "this document is no object; expected apiVersion, kind and metadata")
+		return nil
+	}
+	o := &Object{Content: content, Source: at}
+	o.APIVersion, o.Kind, o.Name, o.Namespace = o.text("apiVersion"), o.text("kind"), o.text("metadata", "name"), o.text("metadata", "namespace")
+	items, isList := content["items"].([]any)
+	switch {
+	case o.APIVersion == "" || o.Kind == "":
+		r.problem(at, "this document has no apiVersion and kind, so it is no Kubernetes object")
+	case isList && strings.HasSuffix(o.Kind, "List"):
+		var found []*Object
+		for _, item := range items {
+			found = append(found, r.expand(at, item)...)
+		}
+		return found
+	case o.Name == "" && o.text("metadata", "generateName") != "":
+		r.problem(at, "%s has metadata.generateName; what is applied needs metadata.name", o.Kind)
+	case o.Name == "":
+		r.problem(at, "%s has no metadata.name", o.Kind)
+	default:
+		return []*Object{o}
+	}
+	return nil
+}
+
+// unique drops repetitions, as of a Namespace in each file of a folder, and refuses two of one name that differ.
+func (r *reader) unique(list []*Object) []*Object {
+	type id struct{ group, kind, namespace, name string }
+	known := map[id]*Object{}
+	var unique []*Object
+	for _, o := range list {
+		key := id{o.group(), o.Kind, o.Namespace, o.Name}
+		first := known[key]
+		switch {
+		case first == nil:
+			known[key] = o
+			unique = append(unique, o)
+		case !reflect.DeepEqual(first.Content, o.Content):
+			r.problem(o.Source, "%s is described here and, otherwise, at %s; keep one of them", o, first.Source)
+		}
+	}
+	return unique
+}
+
+// part is one document of a file.
+type part struct {
+	source Source
+	data   []byte
+}
+
+// split finds the documents of a file: JSON values behind each other, or YAML between lines of ---.
+func split(file string, data []byte) []part {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		if parts, ok := splitJSON(file, data); ok {
+			return parts
+		}
+	}
+	var parts []part
+	begin, line := 0, 1
+	for at := 0; at < len(data); {
+		end := len(data)
+		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		if separates(data[at:end]) {
+			parts = append(parts, part{Source{file, line}, data[begin:at]})
+			begin = end
+			line = 1 + bytes.Count(data[:end], []byte("\n"))
+		}
+		at = end
+	}
+	return append(parts, part{Source{file, line}, data[begin:]})
+}
+
+func separates(line []byte) bool {
+	rest, found := bytes.CutPrefix(line, []byte("---"))
+	return found && (len(bytes.TrimSpace(rest)) == 0 || (rest[0] == ' ' || rest[0] == '\t') && bytes.HasPrefix(bytes.TrimSpace(rest), []byte("#")))
+}
+
+// splitJSON reads JSON values behind each other, which is no YAML.
+func splitJSON(file string, data []byte) ([]part, bool) {
+	var parts []part
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var value json.RawMessage
+		err := decoder.Decode(&value)
+		if errors.Is(err, io.EOF) {
+			return parts, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		begin := int(decoder.InputOffset()) - len(value)
+		parts = append(parts, part{Source{file, 1 + bytes.Count(data[:begin], []byte("\n"))}, value})
+	}
+}
+
+// decode reads a document by the rules that kubectl has: keys once, YAML 1.1's words for true and false. nil is an empty one.
+func decode(data []byte) (any, error) {
+	raw := data
+	if !json.Valid(data) { // JSON may be indented by tabs, YAML may not
+		var err error
+		if raw, err = yaml.YAMLToJSONStrict(data); err != nil {
+			return nil, err
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	return value, decoder.Decode(&value)
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+)(: )?`)
+
+// yamlPlace is the line that the parser's error names, as one of the file. Where it did not find what it expected, it names the line
+// before.
+func (p part) yamlPlace(err error) Source {
+	match := yamlLine.FindStringSubmatch(err.Error())
+	if match == nil {
+		return p.source
+	}
+	line, convErr := strconv.Atoi(match[1])
+	if convErr != nil {
+		return p.source
+	}
+	if strings.Contains(err.Error(), "did not find expected") {
+		line = min(line+1, max(1, bytes.Count(bytes.TrimSpace(p.data), []byte("\n"))+1))
+	}
+	return Source{p.source.File, p.source.Line + line - 1}
+}
+
+func yamlReason(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "error converting YAML to JSON: "), "yaml: ")
+	text = strings.TrimPrefix(text, "unmarshal errors: ")
+	return "this is no YAML that can be read: " + yamlLine.ReplaceAllString(text, "")
+}

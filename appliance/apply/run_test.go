@@ -1,0 +1,254 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+)
+
+func site(t *testing.T, text string) []*Object {
+	t.Helper()
+	folder(t, map[string]string{"site.yaml": text})
+	read, err := Read(Sources{Paths: []string{"site.yaml"}})
+	require.NoError(t, err)
+	return read.Objects
+}
+
+func told(into *[]string) func(Outcome) {
+	return func(o Outcome) {
+		line := fmt.Sprintf("%s %s", o.Object, o.Result)
+		if o.Err != nil {
+			line += ": " + o.Err.Error()
+		}
+		*into = append(*into, line)
+	}
+}
+
+func applied(t *testing.T, f *fakeAPI, list []*Object, options Options) []string {
+	t.Helper()
+	var lines []string
+	require.NoError(t, Apply(t.Context(), f.Server, list, options, told(&lines)))
+	return lines
+}
+
+func TestApplyingTwiceChangesNothing(t *testing.T) {
+	f, list := newFakeAPI(t), site(t, wholeSite)
+	first := applied(t, f, list, Options{})
+	require.Len(t, first, 10)
+	for _, line := range first {
+		require.Regexp(t, " created$", line)
+	}
+	require.Equal(t, "/api/v1/namespaces/sno", f.order[0])
+	require.Equal(t, "cA==", f.objects["/api/v1/namespaces/sno/secrets/bmc"]["data"].(map[string]any)["password"], "texts of a Secret are sent as data")
+	f.objects["/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno"]["status"] = map[string]any{"createdTime": "now"}
+	for _, line := range applied(t, f, list, Options{}) {
+		require.Regexp(t, " unchanged$", line)
+	}
+	list[4].Content["spec"] = map[string]any{"releaseImage": "other"}
+	require.Equal(t, []string{"clusterimageset.hive.openshift.io/v4.20 configured"}, applied(t, f, list[4:5], Options{}))
+}
+
+func TestADryRunKeepsNothingAndTriesObjectsOfANamespaceThatIsYetToCome(t *testing.T) {
+	f, list := newFakeAPI(t), site(t, wholeSite)
+	f.refuse["/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/n1"] = "strict decoding error:\nunknown field \"spec.bmcs\""
+	lines := applied(t, f, list, Options{DryRun: true})
+	require.Len(t, lines, 10)
+	require.Equal(t, "namespace/sno created", lines[0])
+	require.Equal(t, "infraenv.agent-install.openshift.io/sno created", lines[8])
+	require.Equal(t, `baremetalhost.metal3.io/n1 refused: strict decoding error: unknown field "spec.bmcs"`, lines[9])
+	require.Len(t, f.objects, 1)
+}
+
+func TestARefusalKeepsNothingElseBack(t *testing.T) {
+	f := newFakeAPI(t)
+	list := site(t, secret("a")+"---\n"+`{apiVersion: siteconfig.open-cluster-management.io/v1alpha1, kind: ClusterInstance, metadata: {name: x, namespace: sno}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: c, resourceVersion: "7", uid: u}, data: {a: b}}
+`)
+	require.Equal(t, []string{
+		`secret/a refused: namespaces "sno" not found`,
+		"configmap/c created",
+		"clusterinstance.siteconfig.open-cluster-management.io/x refused: the appliance has no kind ClusterInstance of siteconfig.open-cluster-management.io/v1alpha1",
+		"pod/p refused: the appliance has no kind Pod of v1",
+	}, applied(t, f, list, Options{}))
+	require.Equal(t, []string{"/api/v1/namespaces/default/configmaps/c"}, f.order)
+}
+
+func TestAConflictSaysWhatHelps(t *testing.T) {
+	require.EqualError(t, explained(&RefusedError{http.StatusConflict, "Conflict", `Apply failed with 1 conflict: conflict with "kubectl": .spec.online`}),
+		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online; with --force-conflicts these fields are taken over`)
+}
+
+func TestAnApplianceWithoutTheAPIIsNamedOnce(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for _, text := range []string{secret("a"), infraEnv} {
+		err := Apply(t.Context(), &Server{URL: server.URL, HTTP: server.Client()}, site(t, text), Options{}, func(Outcome) { t.Error("nothing is told") })
+		var none *NoAPIError
+		require.ErrorAs(t, err, &none)
+		require.ErrorContains(t, err, "switch it on with kubernetes.enabled")
+	}
+}
+
+func TestWhatIsNamedAndNowhereIsMissing(t *testing.T) {
+	f := newFakeAPI(t)
+	missing := func(text string) []string {
+		problems, err := Missing(t.Context(), f.Server, site(t, text), Options{})
+		require.NoError(t, err)
+		var lines []string
+		for _, p := range problems {
+			lines = append(lines, p.Error())
+		}
+		return lines
+	}
+	require.Empty(t, missing(wholeSite))
+	const alone = "apiVersion: agent-install.openshift.io/v1beta1\nkind: InfraEnv\nmetadata: {name: e, namespace: sno}\nspec: {pullSecretRef: {name: pull}, clusterRef: {name: c, namespace: other}, nmStateConfigLabelSelector: {matchLabels: {x: z}}, mirrorRegistryRef: {name: m, namespace: sno}}\n"
+	require.Equal(t, []string{
+		"site.yaml:1: infraenv.agent-install.openshift.io/e lies in the namespace sno, which is neither here nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e names the Secret pull in spec.pullSecretRef, which is neither here nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ClusterDeployment c in spec.clusterRef, of the namespace other, which is neither here nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ConfigMap m in spec.mirrorRegistryRef, which is neither here nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e asks for NMStateConfigs with the labels x=z, and there is none in sno; add them, or take out spec.nmStateConfigLabelSelector",
+	}, missing(alone))
+
+	f.set(t, "/api/v1/namespaces/sno", `{}`)
+	f.set(t, "/api/v1/namespaces/sno/secrets/pull", `{"kind":"Secret","data":{".dockerconfigjson":"e30="}}`)
+	f.set(t, "/api/v1/namespaces/sno/configmaps/m", `{"kind":"ConfigMap","data":{"other":""}}`)
+	f.set(t, "/apis/hive.openshift.io/v1/namespaces/other/clusterdeployments/c", `{}`)
+	f.set(t, "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/nmstateconfigs/n", `{"metadata":{"labels":{"x":"z"}}}`)
+	lines := missing(alone)
+	require.Len(t, lines, 2)
+	require.Regexp(t, `names the Secret pull in spec.pullSecretRef: .*auths`, lines[0])
+	require.Contains(t, lines[1], "names the ConfigMap m in spec.mirrorRegistryRef, which has no key registries.conf; add it")
+}
+
+func TestTheClustersThatAreWantedAreFound(t *testing.T) {
+	f := newFakeAPI(t)
+	wanted, err := Wanted(t.Context(), f.Server, site(t, wholeSite), Options{})
+	require.NoError(t, err)
+	require.Equal(t, []ClusterWanted{{
+		Source: Source{"site.yaml", 20}, Name: "sno", BaseDomain: "example.com", Release: "quay.io/r@sha256:1", PullSecret: `{"auths":{"r:5000":{"auth":"dTpw"}}}`,
+	}}, wanted)
+	o := site(t, wholeSite)[6]
+	for _, c := range []struct {
+		spec map[string]any
+		want bool
+	}{
+		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3}}, false},
+		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3}, "platformType": "None"}, true},
+		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 1}, "networking": map[string]any{"userManagedNetworking": true}}, false},
+		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3}, "networking": map[string]any{"userManagedNetworking": true}}, true},
+		{map[string]any{"networking": map[string]any{"userManagedNetworking": false}, "loadBalancer": map[string]any{"type": "UserManaged"}}, true},
+	} {
+		o.Content["spec"] = c.spec
+		require.Equal(t, c.want, o.userManaged(), c.spec)
+	}
+	o.Content["spec"] = map[string]any{"apiVIPs": []any{"10.0.0.1", "fd00::1"}, "ingressVIP": "10.0.0.2"}
+	require.Equal(t, []string{"10.0.0.1", "fd00::1"}, vips(o, "apiVIP"))
+	require.Equal(t, []string{"10.0.0.2"}, vips(o, "ingressVIP"))
+}
+
+// acted has a fake clock go on whenever it is waited for.
+func ticking(t *testing.T) *clockwork.FakeClock {
+	clock := clockwork.NewFakeClock()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for clock.BlockUntilContext(ctx, 1) == nil {
+			clock.Advance(time.Second)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	return clock
+}
+
+const installPath = "/apis/extensions.hive.openshift.io/v1beta1/namespaces/sno/agentclusterinstalls/sno"
+
+func TestAnInstallationIsFollowedToItsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		statuses []string
+		lines    []string
+		err      string
+	}{
+		"installed": {
+			[]string{`{}`, `{"conditions":[{"type":"Validated","status":"False","message":"2 hosts are missing"}]}`, `{"progress":{"totalPercentage":40},"debugInfo":{"stateInfo":"Installing"}}`,
+				`{"progress":{"totalPercentage":100},"conditions":[{"type":"Completed","status":"True","message":"The installation has completed"}]}`},
+			[]string{"0 sno: nothing has been said yet", "0 sno: 2 hosts are missing", "40 sno: Installing", "100 sno: The installation has completed"}, "",
+		},
+		"failed": {
+			[]string{`{}`, `{"conditions":[{"type":"SpecSynced","status":"False","message":"no such release"}]}`, `{"conditions":[{"type":"Failed","status":"True","message":"a host was lost"}]}`},
+			[]string{"0 sno: nothing has been said yet", "0 sno: no such release", "0 sno: a host was lost"}, "sno: a host was lost",
+		},
+		"removed": {[]string{`{}`, ""}, []string{"0 sno: nothing has been said yet", "0 sno: gone"}, "agentclusterinstall.extensions.hive.openshift.io/sno was removed meanwhile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, list := newFakeAPI(t), site(t, wholeSite)
+			applied(t, f, list, Options{})
+			f.looked = func(path string) {
+				if path != installPath || len(c.statuses) == 0 {
+					return
+				}
+				if c.statuses[0] == "" {
+					delete(f.objects, path)
+				} else {
+					f.set(t, path, `{"status":`+c.statuses[0]+`}`)
+				}
+				c.statuses = c.statuses[1:]
+			}
+			var lines []string
+			err := Follow(t.Context(), f.Server, ticking(t), list, Options{}, func(s State) { lines = append(lines, fmt.Sprintf("%d %s", s.Percent, s.Text)) })
+			require.Equal(t, c.lines, lines)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, c.err)
+		})
+	}
+}
+
+func TestFollowingEndsWithTheTimeAndSaysWhatWasAwaited(t *testing.T) {
+	f, list := newFakeAPI(t), site(t, wholeSite)
+	applied(t, f, list, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	err := Follow(ctx, f.Server, clockwork.NewFakeClock(), list, Options{}, func(State) { cancel() })
+	require.EqualError(t, err, "the end was not awaited: sno: nothing has been said yet")
+}
+
+func TestDeletingGoesTheOtherWayRoundAndWaits(t *testing.T) {
+	f, list := newFakeAPI(t), site(t, wholeSite)
+	applied(t, f, list, Options{})
+	var lines []string
+	require.NoError(t, Delete(t.Context(), f.Server, list, Options{DryRun: true}, told(&lines)))
+	require.Len(t, f.objects, 11)
+	lines = nil
+	require.NoError(t, Delete(t.Context(), f.Server, list, Options{}, told(&lines)))
+	require.Equal(t, "baremetalhost.metal3.io/n1 deleted", lines[0])
+	require.Equal(t, "namespace/sno deleted", lines[9])
+	lines = nil
+	require.NoError(t, Delete(t.Context(), f.Server, list, Options{}, told(&lines)))
+	require.Equal(t, "baremetalhost.metal3.io/n1 not found", lines[0])
+
+	f.set(t, installPath, `{"metadata":{"finalizers":["agentclusterinstall.agent-install.openshift.io/ai-deprovision"]}}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := AwaitGone(ctx, f.Server, clockwork.NewFakeClock(), list, Options{})
+	require.EqualError(t, err, "not all is gone yet: agentclusterinstall.extensions.hive.openshift.io/sno waits for its finalizers [agentclusterinstall.agent-install.openshift.io/ai-deprovision]; "+
+		`if nothing removes them: kubectl patch agentclusterinstall.extensions.hive.openshift.io/sno -n sno --type merge -p '{"metadata":{"finalizers":null}}'`)
+	looks := 0
+	f.looked = func(path string) {
+		if looks++; path == installPath && looks > 12 {
+			delete(f.objects, path)
+		}
+	}
+	require.NoError(t, AwaitGone(t.Context(), f.Server, ticking(t), list, Options{}))
+}

@@ -1,0 +1,283 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/apply"
+	"landfall/appliance/doctor"
+	"landfall/web/console"
+)
+
+// manifests is what landfall apply and landfall delete are told.
+type manifests struct {
+	appliance client
+	token     string
+	sources   apply.Sources
+	options   apply.Options
+	timeout   time.Duration
+	out       io.Writer
+	errOut    io.Writer
+}
+
+func (m *manifests) addFlags(cmd *cobra.Command) {
+	m.appliance.addFlag(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&m.sources.Paths, "filename", "f", nil, "file, folder or kustomization; - is the standard input; may be given several times")
+	flags.BoolVarP(&m.sources.Recursive, "recursive", "R", false, "read folders of folders, too")
+	flags.StringVarP(&m.options.Namespace, "namespace", "n", "", "of objects that name none; default: default")
+	flags.StringVar(&m.token, "token", os.Getenv("LANDFALL_TOKEN"), "bearer token, where the appliance asks for one; default: LANDFALL_TOKEN")
+}
+
+func (m *manifests) server() *apply.Server {
+	return &apply.Server{URL: m.appliance.url, Token: m.token, HTTP: &m.appliance.http}
+}
+
+// read reads the manifests and says, line by line, what is wrong with them.
+func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
+	m.out, m.errOut, m.sources.Stdin = cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.InOrStdin()
+	if len(m.sources.Paths) == 0 {
+		return nil, usage("-f is missing")
+	}
+	read, err := apply.Read(m.sources)
+	if problems, ok := errors.AsType[apply.Problems](err); ok {
+		m.complain(problems)
+		return nil, &outcomeError{code: exitFailure}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range read.Notes {
+		fmt.Fprintf(m.errOut, "note %s\n", note)
+	}
+	return read.Objects, nil
+}
+
+func (m *manifests) complain(problems apply.Problems) {
+	for _, problem := range problems {
+		fmt.Fprintf(m.errOut, "landfall: %s\n", problem)
+	}
+}
+
+// reachable puts an error of the connection as the other commands do.
+func (m *manifests) reachable(err error) error {
+	if cause, ok := errors.AsType[*url.Error](err); ok {
+		return m.appliance.unreachable(cause)
+	}
+	return err
+}
+
+// tell writes outcomes as kubectl does, and counts refusals.
+func (m *manifests) tell(refused *int) func(apply.Outcome) {
+	dry := ""
+	if m.options.DryRun {
+		dry = " (server dry run)"
+	}
+	return func(o apply.Outcome) {
+		if o.Err == nil {
+			fmt.Fprintf(m.out, "%s %s%s\n", o.Object, o.Result, dry)
+			return
+		}
+		*refused++
+		fmt.Fprintf(m.errOut, "landfall: %s: %s is refused: %s\n", o.Object.Source, o.Object, o.Err)
+	}
+}
+
+func newApply() *cobra.Command {
+	m := &manifests{}
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "apply -f DIR|FILE|-",
+		Short: "Bring Kubernetes manifests of a site to a running appliance",
+		Long: "Bring Kubernetes manifests to the Kubernetes API of a running appliance: files of several documents, JSON, folders, and folders\n" +
+			"with a kustomization.yaml, in an order in which each object finds what it names. Fields that were applied before and are\n" +
+			"left out now are removed. One object that is refused does not keep the others back; the exit code is 1 then.\n" +
+			"--dry-run has the appliance check everything and keep nothing, and says what is missing before a server is touched:\n" +
+			"objects that are named and nowhere, images in the mirror, DNS records.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := m.read(cmd)
+			if err != nil {
+				return err
+			}
+			return m.reachable(m.apply(cmd.Context(), list, wait))
+		},
+	}
+	m.addFlags(cmd)
+	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "keep nothing, and say what would happen and what is missing")
+	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields that others have set")
+	cmd.Flags().BoolVar(&wait, "wait", false, "follow the clusters until they are installed; without clusters, the infra-envs until their images are there")
+	cmd.Flags().DurationVar(&m.timeout, "timeout", 0, "with --wait: how long; default: without end")
+	return cmd
+}
+
+func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) error {
+	var refused int
+	if err := apply.Apply(ctx, m.server(), list, m.options, m.tell(&refused)); err != nil {
+		return err
+	}
+	if m.options.DryRun {
+		lacking, err := m.missing(ctx, list)
+		if err != nil {
+			return err
+		}
+		refused += lacking
+	}
+	if refused > 0 {
+		return &outcomeError{code: exitFailure}
+	}
+	if !wait || m.options.DryRun {
+		return nil
+	}
+	ctx, cancel := m.limited(ctx)
+	defer cancel()
+	return apply.Follow(ctx, m.server(), clockwork.NewRealClock(), list, m.options, func(s apply.State) {
+		fmt.Fprintf(m.out, "%3d%% %s\n", s.Percent, s.Text)
+	})
+}
+
+func (m *manifests) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if m.timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, m.timeout)
+}
+
+// missing says what an installation would lack, and counts it.
+func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, error) {
+	problems, err := apply.Missing(ctx, m.server(), list, m.options)
+	if err != nil {
+		return 0, err
+	}
+	m.complain(problems)
+	lacking := len(problems)
+	clusters, err := apply.Wanted(ctx, m.server(), list, m.options)
+	if err != nil {
+		return 0, err
+	}
+	var proven []apply.ClusterWanted
+	for _, cluster := range clusters {
+		images, err := m.images(ctx, cluster, &proven)
+		if err != nil {
+			return 0, err
+		}
+		names, err := m.names(ctx, cluster)
+		if err != nil {
+			return 0, err
+		}
+		lacking += images + names
+	}
+	if lacking == 0 {
+		fmt.Fprintf(m.out, "nothing is missing that can be told before servers boot\n")
+	}
+	return lacking, nil
+}
+
+// images has the appliance ask the mirror for all images of the cluster's release.
+func (m *manifests) images(ctx context.Context, cluster apply.ClusterWanted, proven *[]apply.ClusterWanted) (int, error) {
+	if cluster.Release == "" || slices.ContainsFunc(*proven, func(p apply.ClusterWanted) bool {
+		return p.Release == cluster.Release && p.PullSecret == cluster.PullSecret
+	}) {
+		return 0, nil
+	}
+	if cluster.MirrorsOfItsOwn {
+		fmt.Fprintf(m.out, "%s: images of %s are not looked for: the cluster has mirrors of its own\n", cluster.Name, cluster.Release)
+		return 0, nil
+	}
+	*proven = append(*proven, cluster)
+	proof := new(console.MirrorProof)
+	request := console.MirrorProofRequest{Release: cluster.Release, PullSecret: cluster.PullSecret}
+	if err := m.appliance.call(ctx, http.MethodPost, console.MirrorProofsRoute, request, proof); err != nil {
+		return 0, fmt.Errorf("look for the images of %s: %w", cluster.Release, err)
+	}
+	follower := &mirrorProve{appliance: m.appliance, errOut: m.errOut}
+	if err := follower.follow(ctx, proof); err != nil {
+		return 0, err
+	}
+	if proof.State == console.ProofFailed {
+		fmt.Fprintf(m.errOut, "landfall: %s: images: %s\n", cluster.Source, proof.Message)
+		return 1, nil
+	}
+	if err := writeProof(m.out, proof); err != nil || proof.Complete {
+		return 0, err
+	}
+	return proof.Gaps, nil
+}
+
+// names has the appliance ask the site's DNS for the cluster's names.
+func (m *manifests) names(ctx context.Context, cluster apply.ClusterWanted) (int, error) {
+	if cluster.Name == "" || cluster.BaseDomain == "" {
+		return 0, nil // the API has refused the object
+	}
+	query := url.Values{"name": {cluster.Name}, "base_domain": {cluster.BaseDomain}, "api_vip": cluster.APIVIPs, "ingress_vip": cluster.IngressVIPs}
+	if cluster.UserManaged {
+		query.Set("names_needed", "true")
+	}
+	var report doctor.Report
+	if err := m.appliance.call(ctx, http.MethodGet, console.DoctorRoute+"?"+query.Encode(), nil, &report); err != nil {
+		return 0, fmt.Errorf("look for the names of %s: %w", cluster.Name, err)
+	}
+	lacking := 0
+	for _, finding := range report.Findings {
+		word := "note"
+		switch finding.Verdict {
+		case doctor.Green:
+			continue
+		case doctor.Red:
+			word = "MISSING"
+			lacking++
+		}
+		fmt.Fprintf(m.out, "%s %s: %s. %s\n", word, finding.Subject, finding.Answered, finding.Do)
+	}
+	return lacking, nil
+}
+
+func newDelete() *cobra.Command {
+	m := &manifests{}
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "delete -f DIR|FILE|-",
+		Short: "Remove what manifests name from a running appliance",
+		Long: "Remove the objects that manifests name, those that landfall apply would apply last first, and wait until they are gone.\n" +
+			"Installed clusters go on running; what the appliance knew of them is removed.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := m.read(cmd)
+			if err != nil {
+				return err
+			}
+			return m.reachable(m.delete(cmd.Context(), list, wait))
+		},
+	}
+	m.addFlags(cmd)
+	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "remove nothing, and say what would be")
+	cmd.Flags().BoolVar(&wait, "wait", true, "wait until the objects are gone")
+	cmd.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait")
+	return cmd
+}
+
+func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool) error {
+	var refused int
+	if err := apply.Delete(ctx, m.server(), list, m.options, m.tell(&refused)); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return &outcomeError{code: exitFailure}
+	}
+	if !wait || m.options.DryRun {
+		return nil
+	}
+	ctx, cancel := m.limited(ctx)
+	defer cancel()
+	return apply.AwaitGone(ctx, m.server(), clockwork.NewRealClock(), list, m.options)
+}
