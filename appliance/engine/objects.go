@@ -202,6 +202,7 @@ type ClusterView struct {
 type InfraEnvView struct {
 	*models.InfraEnv
 	Object       Object
+	Recipe       string // digest of what its images are made of, "" while that is not frozen
 	sealedSecret string
 }
 
@@ -211,6 +212,8 @@ type HostView struct {
 	Object   Object
 	Named    string // the hostname that a person gave it, "" for none: RequestedHostname of the API falls back to others
 	Reported uint64 // the store's revision of what its agent reported: that differs only if this does
+	// EndpointHeaders are what it shows the machine config server beside its token.
+	EndpointHeaders map[string]string
 }
 
 // Cluster returns a cluster. It is refused with kind NotFound where there is none.
@@ -235,7 +238,7 @@ func (r Rows) InfraEnv(id string) (*InfraEnvView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &InfraEnvView{&row.API, row.Object, row.PullSecret}, nil
+	return &InfraEnvView{&row.API, row.Object, row.Recipe.Digest, row.PullSecret}, nil
 }
 
 // Host returns a host by its key, <infra-env id>/<host id>. It is refused with kind NotFound where there is none.
@@ -250,7 +253,7 @@ func (r Rows) host(key string, withFacts bool) (*HostView, error) {
 		return nil, err
 	}
 	shown, err := r.e.showHost(r.tx, row, withFacts)
-	return &HostView{shown, row.Object, row.API.RequestedHostname, row.Reported}, err
+	return &HostView{shown, row.Object, row.API.RequestedHostname, row.Reported, row.EndpointHeaders}, err
 }
 
 // ClusterHosts returns the hosts of a cluster, without what their agents reported.
@@ -269,6 +272,13 @@ func (r Rows) InfraEnvHosts(id string) ([]*HostView, error) {
 		return nil, err
 	}
 	return r.hostsAt(keys)
+}
+
+// InfraEnvHostIDs lists the ids of an infra-env's hosts.
+func (r Rows) InfraEnvHostIDs(id string) ([]string, error) {
+	var ids []string
+	err := hostRows.Keys(r.tx, id+"/", func(key string) error { ids = append(ids, key[len(id)+1:]); return nil })
+	return ids, err
 }
 
 func (r Rows) hostsAt(keys []string) ([]*HostView, error) {

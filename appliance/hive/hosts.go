@@ -1,0 +1,69 @@
+package hive
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/controller"
+	"landfall/appliance/engine"
+	"landfall/appliance/mirror"
+	"landfall/appliance/objects"
+	"landfall/store"
+)
+
+type key = controller.Key
+
+// HostsOptions is what [Hosts] work with.
+type HostsOptions struct {
+	DB       *store.DB
+	Objects  *objects.Objects
+	Clock    clockwork.Clock
+	Logger   *slog.Logger
+	URL      string   // of the API and of images, without a trailing slash
+	Mirrors  Mirrors  // nil: InfraEnvs and the site have no mirrors of their own
+	OSImages OSImages // nil: nobody knows which base images there are
+
+}
+
+// Mirrors keeps mirror rules of the site and of single infra-envs, each set under a name.
+type Mirrors interface {
+	// KeepMirror has rules followed from now on; the same again is no change.
+	KeepMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
+	// RemoveMirror forgets rules; there may be none.
+	RemoveMirror(ctx context.Context, level mirror.Level, name string) error
+}
+
+// OSImages is the library of base images.
+type OSImages interface {
+	// Known tells whether there is an image for a version of OpenShift and an architecture ("" is x86_64), or one is on its way.
+	Known(version, architecture string) bool
+}
+
+// Hosts are the controllers of what a site's hosts are described by: InfraEnvs with their NMStateConfigs, Agents,
+// AgentClassifications and the AgentServiceConfig; and what follows for these objects from the engine's changes.
+type Hosts struct {
+	HostsOptions
+	engine *engine.Engine
+}
+
+// NewHosts returns the controllers. [Hosts.Use] must name the engine before they are called.
+func NewHosts(options HostsOptions) *Hosts { return &Hosts{HostsOptions: options} }
+
+// Use has the controllers work on an engine. It comes after [NewHosts], because the engine is made with them as its projector.
+func (h *Hosts) Use(e *engine.Engine) { h.engine = e }
+
+// AddTo has a loop call the controllers.
+func (h *Hosts) AddTo(loop *controller.Loop) {
+	loop.Add(infraEnvs{h},
+		controller.Relation{Of: objects.NMStateConfigs, To: h.selectingInfraEnvs},
+		controller.Relation{Of: objects.ClusterDeployments, To: h.infraEnvsOfCluster},
+		controller.Relation{Of: objects.AgentClusterInstalls, To: h.infraEnvsOfNamespace},
+		controller.Relation{Of: objects.Secrets, To: h.infraEnvsOfSecret},
+		controller.Relation{Of: objects.ConfigMaps, To: h.infraEnvsOfConfigMap},
+	)
+	loop.Add(agents{h},
+		controller.Relation{Of: objects.InfraEnvs, To: h.agentsOfInfraEnv},
+	)
+}
