@@ -73,17 +73,10 @@ func (s *scene) power() *bool {
 	return &on
 }
 
-// rebooting tells whether a reboot annotation keeps the server off. The one without a key goes as soon as the server is off; those with a
-// key are taken away by whoever set them.
+// rebooting tells whether a reboot annotation keeps the server off. Those with a key are taken away by whoever set them.
 func (s *scene) rebooting() bool {
-	if s.annotated(rebootAnnotation) {
-		if s.server == nil || s.server.Power != bmc.PowerOff {
-			return true
-		}
-		s.drop(rebootAnnotation)
-	}
 	for key := range s.host.Annotations {
-		if strings.HasPrefix(key, rebootAnnotation+"/") {
+		if key == rebootAnnotation || strings.HasPrefix(key, rebootAnnotation+"/") {
 			return true
 		}
 	}

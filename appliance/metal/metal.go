@@ -15,6 +15,7 @@
 //	credentials.go      the Secrets of BMCs and of fencing
 //	preprovisioning.go  PreprovisioningImages and the converged flow
 //	clusters.go         ManagedClusters and KlusterletAddonConfigs
+//	leftovers.go        objects that are being deleted and that nobody lets go
 //
 // The sources of names and rules are openshift/assisted-service (internal/controller/controllers/bmh_agent_controller.go,
 // preprovisioningimage_controller.go) and metal3-io/baremetal-operator (docs/api.md, docs/baremetalhost-states.md).
@@ -96,6 +97,7 @@ func (c *Controllers) AddTo(loop *controller.Loop) {
 		controller.Relation{Of: objects.BareMetalHosts, To: c.imageOfHost},
 	)
 	loop.Add(managedClusters{c})
+	leftovers{c, loop}.addTo()
 }
 
 // ServerChanged has the BareMetalHost of a server reconciled; id is the server's. It is what bmc.Manager.Observe calls.

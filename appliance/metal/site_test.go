@@ -205,7 +205,7 @@ func (s *site) events(name string) map[string]string {
 			var event corev1.Event
 			require.NoError(s, objects.Into(u, &event))
 			if event.InvolvedObject.Name == name {
-				found[event.Reason] = event.Message
+				found[event.Reason] += event.Message + "\n"
 			}
 			return nil
 		})

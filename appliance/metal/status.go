@@ -115,6 +115,9 @@ func (s *scene) show() {
 	if server != nil {
 		status.Provisioning.ID = server.ID
 		status.PoweredOn = server.Power == bmc.PowerOn || server.Power == bmc.PoweringOff
+		if server.Power == bmc.PowerOff {
+			s.drop(rebootAnnotation) // the one without a key is done when the server is off
+		}
 		if server.System != nil && status.HardwareDetails == nil {
 			details := hardwareByBMC(server.System)
 			status.HardwareDetails = &details
