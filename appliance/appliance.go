@@ -18,6 +18,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/bmc"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
@@ -64,6 +65,7 @@ type Appliance struct {
 	networks  image.Networks
 	downloads *image.Service
 	telescope *telescope.Telescope
+	bmcs      *bmc.Manager
 	boot      *bootServer // nil without a listener of its own
 	server    *web.Server
 }
@@ -140,6 +142,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), sealed, logger); err != nil {
 		return nil, err
 	}
+	if a.bmcs, err = newBMCs(a); err != nil {
+		return nil, err
+	}
 	a.prover.engine = a.engine
 	a.folders = newABIFolders(a)
 	if a.plays, err = newRehearsals(a); err != nil {
@@ -183,7 +188,7 @@ func (a *Appliance) newServer() error {
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
 		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
 		ABIFolders: a.folders, Rehearsals: a.plays, StaticNetworks: a.engine,
-		Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
+		BMCs: bmcView{a.bmcs, a.engine}, Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
 		return err
 	}
@@ -236,6 +241,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	start(a.followInfraEnvs)
 	start(func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) })
 	start(a.mirror.followDeletions)
+	start(a.bmcs.Run)
 	start(a.folders.follow)
 	group.Wait()
 	close(failures)

@@ -15,6 +15,7 @@ type Conversation struct {
 	Outcome   string     `json:"outcome,omitempty"` // the error as a sentence; "" when it went well
 	Exchanges []Exchange `json:"exchanges"`
 	Left      int        `json:"left_out,omitempty"` // exchanges that are not kept, in the middle
+	Repeated  int        `json:"repeated,omitempty"` // how often it ended in the same way before
 }
 
 // Exchange is one request and its answer.
@@ -43,5 +44,10 @@ func (m *Manager) Conversations(id string) ([]Conversation, error) {
 			return nil
 		})
 	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if poll, ok := m.polls[id]; ok && err == nil {
+		found = append(found, poll)
+	}
 	return found, err
 }

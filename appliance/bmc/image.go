@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/openshift/assisted-service/models"
 )
@@ -26,7 +27,7 @@ type Host struct {
 	HostRef
 	MACs         []string // lower case
 	SerialNumber string
-	Registered   string           // when it registered last, RFC 3339
+	Registered   time.Time        // when it registered last
 	Status       string           // models.HostStatus…
 	Stage        models.HostStage // of its installation
 	WrongBoot    bool             // it came up from the image again where its disk was expected

@@ -32,10 +32,15 @@ type Manager struct {
 	clock   clockwork.Clock
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	workers map[string]*worker
-	seen    map[string]time.Time // when a BMC answered last; written with what else changes
-	gates   map[string]*gate     // by the BMC's URL: one conversation at a time
+	mu       sync.Mutex
+	workers  map[string]*worker
+	seen     map[string]time.Time    // when a BMC answered last; written with what else changes
+	gates    map[string]*gate        // by the BMC's URL: one conversation at a time
+	polls    map[string]Conversation // the last poll that went well
+	expected map[string][]string     // servers that were booted -> by what their hosts are known
+
+	talking  chan struct{} // as many as may talk at the same time
+	lookAnew chan struct{} // a server is waited for: its host may be there already
 }
 
 // New returns a manager that does nothing before Run.
@@ -49,6 +54,8 @@ func New(options Options) *Manager {
 	return &Manager{
 		options: options, clock: options.Clock, log: options.Logger,
 		workers: map[string]*worker{}, seen: map[string]time.Time{}, gates: map[string]*gate{},
+		polls: map[string]Conversation{}, expected: map[string][]string{},
+		talking: make(chan struct{}, talkers), lookAnew: make(chan struct{}, 1),
 	}
 }
 

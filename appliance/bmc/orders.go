@@ -64,6 +64,10 @@ func (m *Manager) order(ctx context.Context, id string, kind OrderKind, alter fu
 			return err
 		}
 		now := m.now()
+		if r.State == Provisioning && kind != OrderBoot && kind != OrderInspect {
+			r.State = Available
+			r.note(now, true, "ProvisioningBroken", "The boot from the image was broken off by the order %q.", kind)
+		}
 		r.Pending = &Order{Kind: kind, At: now}
 		if r.Error != nil {
 			r.Error.RetryAt = now

@@ -24,8 +24,7 @@ const historyLength = 50
 type row struct {
 	Server
 	// Wish is raised by whatever changes what is wanted; work that was begun for an older one ends.
-	Wish uint64 `json:"wish"`
-	// Renewed is the wish that asked to boot although the server was booted from that image before.
+	Wish     uint64    `json:"wish"`
 	Step     step      `json:"step,omitempty"` // of the boot sequence that goes on
 	Image    string    `json:"booting_image,omitempty"`
 	EjectAt  time.Time `json:"eject_at,omitzero"`

@@ -57,6 +57,8 @@ type Options struct {
 	ABIFolders ABIFolders
 	// Rehearsals plays installations; nil leaves its operations out.
 	Rehearsals Rehearsals
+	// BMCs are the servers that are driven by their BMCs; nil leaves their operations out.
+	BMCs BMCs
 	// StaticNetworks shows what becomes of network descriptions; nil leaves its operation out.
 	StaticNetworks StaticNetworks
 	// Clock times the feed's heartbeat; nil is the real one.
@@ -128,6 +130,9 @@ func Register(router *echo.Echo, options Options) error {
 	}
 	if options.Journals != nil {
 		registerJournals(router, options.Journals)
+	}
+	if options.BMCs != nil {
+		registerBMCs(router, options.BMCs)
 	}
 	if options.StaticNetworks != nil {
 		registerStaticNetworks(router, options.StaticNetworks)

@@ -23,7 +23,7 @@ import (
 const heartbeat = 15 * time.Second
 
 // The kinds of objects whose changes a browser hears of: the buckets of the same names.
-var kinds = []string{"clusters", "hosts", "infra-envs", "events"}
+var kinds = []string{"clusters", "hosts", "infra-envs", "events", "bmcs"}
 
 // Change is what one event of the feed says: an object was written or deleted.
 type Change struct {

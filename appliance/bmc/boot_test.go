@@ -1,0 +1,34 @@
+package bmc
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate/redfish"
+)
+
+func TestAServerIsRegisteredAndBooted(t *testing.T) {
+	for _, profile := range redfish.Profiles() {
+		t.Run(profile.Name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			b := s.bmc(profile.Name)
+			_, err := s.manager.Ensure(context.Background(), "n1", desired(b))
+			require.NoError(t, err)
+			server := s.await("n1", available)
+			require.Equal(t, profile.Model, server.System.Model)
+			require.Equal(t, PowerOn, server.Power)
+
+			_, err = s.manager.Boot(context.Background(), "n1", "")
+			require.NoError(t, err)
+			server = s.await("n1", provisioned)
+			require.Nil(t, server.Error)
+			require.Equal(t, s.image, b.Inserted())
+			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5e9, 1e6)
+			require.Equal(t, []redfish.Started{{From: "cd", Image: s.image}}, b.Boots())
+			require.Zero(t, b.Sessions(), "sessions are given back")
+		})
+	}
+}

@@ -1,0 +1,378 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/bmc"
+	"landfall/web/console"
+)
+
+// bmcs asks a running appliance about the servers that it drives by their BMCs.
+type bmcs struct {
+	client
+	asJSON bool
+}
+
+func newBMC() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bmc",
+		Short: "Boot and switch servers by their management controllers (Redfish)",
+		Long: "Servers are told to a running appliance with the addresses and credentials of their BMCs. It boots them from an infra-env's\n" +
+			"image by virtual media, and ejects it when they reboot into their disks. Each is named by its name or its id.",
+	}
+	group(cmd, newBMCList(), newBMCAdd(), newBMCImport(), newBMCShow(), newBMCBoot(), newBMCPower(), newBMCEject(), newBMCInspect(), newBMCLog(), newBMCRemove())
+	return cmd
+}
+
+// command completes a command with what all of these have: the URL, --json, and what to run.
+func (b *bmcs) command(cmd *cobra.Command, run func(ctx context.Context, out io.Writer, arguments []string) error) *cobra.Command {
+	b.addFlag(cmd.Flags())
+	cmd.Flags().BoolVar(&b.asJSON, "json", false, "write JSON, as the API gives it")
+	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {
+		return run(cmd.Context(), cmd.OutOrStdout(), arguments)
+	}
+	return cmd
+}
+
+func bmcPath(name string) string { return console.BMCsRoute + "/" + url.PathEscape(name) }
+
+func newBMCList() *cobra.Command {
+	b := &bmcs{}
+	return b.command(&cobra.Command{Use: "list", Short: "List the servers", Args: cobra.NoArgs}, func(ctx context.Context, out io.Writer, _ []string) error {
+		var found struct {
+			BMCs []*bmc.Server `json:"bmcs"`
+		}
+		if err := b.call(ctx, http.MethodGet, console.BMCsRoute, nil, &found); err != nil {
+			return err
+		}
+		if b.asJSON {
+			return writeJSON(out, found.BMCs)
+		}
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "NAME\tSTATE\tPOWER\tMEDIA\tADDRESS\tMODEL\tERROR")
+		for _, server := range found.BMCs {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", server.Name, server.State, powerText(server.Power), mediaText(server.Media), server.Address, modelText(server), troubleText(server))
+		}
+		return table.Flush()
+	})
+}
+
+func powerText(power bmc.Power) string {
+	if power == bmc.PowerUnknown {
+		return "unknown"
+	}
+	return string(power)
+}
+
+func mediaText(media *bmc.Media) string {
+	if media == nil || !media.Inserted {
+		return "-"
+	}
+	return media.Image[strings.LastIndex(media.Image, "/")+1:]
+}
+
+func modelText(server *bmc.Server) string {
+	if server.System == nil {
+		return "-"
+	}
+	return strings.TrimSpace(server.System.Manufacturer + " " + server.System.Model)
+}
+
+func troubleText(server *bmc.Server) string {
+	if server.Error == nil {
+		return ""
+	}
+	return server.Error.Message
+}
+
+func newBMCAdd() *cobra.Command {
+	b := &bmcs{}
+	wanted := &console.BMCCreate{}
+	var passwordFile, caFile string
+	cmd := b.command(&cobra.Command{
+		Use: "add NAME ADDRESS", Short: "Add a server by the address of its BMC", Args: cobra.ExactArgs(2),
+		Example: "  landfall bmc add node-1 redfish-virtualmedia://192.0.2.7 --username root --password-file bmc.txt --skip-verify --infra-env site",
+	}, func(ctx context.Context, out io.Writer, arguments []string) error {
+		wanted.Name, wanted.Address = arguments[0], arguments[1]
+		if passwordFile != "" {
+			text, err := os.ReadFile(passwordFile)
+			if err != nil {
+				return fmt.Errorf("read --password-file: %w", err)
+			}
+			wanted.Password = strings.TrimRight(string(text), "\r\n")
+		}
+		if caFile != "" {
+			text, err := os.ReadFile(caFile)
+			if err != nil {
+				return fmt.Errorf("read --ca-file: %w", err)
+			}
+			wanted.CA = string(text)
+		}
+		return b.showAfter(ctx, out, http.MethodPost, console.BMCsRoute, wanted)
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&wanted.Username, "username", "", "user name for the BMC")
+	flags.StringVar(&passwordFile, "password-file", "", "file with the password for the BMC")
+	flags.StringVar(&wanted.BootMAC, "boot-mac", "", "MAC address by which the server's agent is known")
+	flags.StringVar(&wanted.BootMode, "boot-mode", "", "UEFI, UEFISecureBoot or legacy; left out: as it is")
+	flags.BoolVar(&wanted.SkipVerify, "skip-verify", false, "accept any certificate of the BMC")
+	flags.StringVar(&caFile, "ca-file", "", "PEM file with the CA of the BMC's certificate")
+	flags.StringVar(&wanted.InfraEnvID, "infra-env", "", "infra-env whose image the server boots, by name or id")
+	return cmd
+}
+
+// showAfter asks for something that is answered with the server, and shows it.
+func (b *bmcs) showAfter(ctx context.Context, out io.Writer, method, path string, body any) error {
+	server := new(bmc.Server)
+	if err := b.call(ctx, method, path, body, server); err != nil {
+		return err
+	}
+	if b.asJSON {
+		return writeJSON(out, server)
+	}
+	return writeServer(out, server)
+}
+
+func writeServer(out io.Writer, server *bmc.Server) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(table, "%s:\t%s\n", name, value)
+		}
+	}
+	line("Name", server.Name)
+	line("Id", server.ID)
+	line("Belongs to", server.Owner)
+	line("Address", server.Address)
+	line("State", string(server.State))
+	line("Power", powerText(server.Power))
+	line("Media", mediaText(server.Media))
+	line("Infra-env", server.InfraEnvID)
+	if s := server.System; s != nil {
+		line("System", modelText(server)+", serial number "+s.SerialNumber)
+		line("BMC", strings.TrimSpace(s.BMCModel+" "+s.BMCFirmware))
+		line("MAC addresses", strings.Join(s.MACs, " "))
+	}
+	line("Doing", server.Doing)
+	if server.Pending != nil {
+		line("Ordered", string(server.Pending.Kind))
+	}
+	if server.Booted != nil && server.Booted.Host != nil {
+		line("Host", server.Booted.Host.ID)
+	}
+	if !server.LastSeen.IsZero() {
+		line("Answered last", server.LastSeen.Local().Format(time.DateTime))
+	}
+	line("Error", troubleText(server))
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, note := range server.History {
+		if _, err := fmt.Fprintln(out, " ", note.At.Local().Format(time.DateTime), note.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newBMCImport() *cobra.Command {
+	b := &bmcs{}
+	dry := false
+	cmd := b.command(&cobra.Command{
+		Use: "import FILE.csv", Short: "Add the servers of a table", Args: cobra.ExactArgs(1),
+		Long: "Add the servers of a table with commas, semicolons or tabs (- is standard input). Its columns are name, address, username,\n" +
+			"password, boot_mac, infra_env, skip_verify and boot_mode, in this order or as its first row says. Good rows are added, and the\n" +
+			"command fails when there were bad ones.",
+	}, func(ctx context.Context, out io.Writer, arguments []string) error {
+		file := io.Reader(os.Stdin)
+		if arguments[0] != "-" {
+			opened, err := os.Open(arguments[0])
+			if err != nil {
+				return fmt.Errorf("read the table: %w", err)
+			}
+			defer opened.Close()
+			file = opened
+		}
+		imported := new(console.BMCImport)
+		if err := b.send(ctx, http.MethodPost, fmt.Sprintf("%s/import?dry_run=%t", console.BMCsRoute, dry), "text/csv", file, imported); err != nil {
+			return err
+		}
+		return b.writeImport(out, imported, dry)
+	})
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be added and what is wrong")
+	return cmd
+}
+
+func (b *bmcs) writeImport(out io.Writer, imported *console.BMCImport, dry bool) error {
+	if b.asJSON {
+		if err := writeJSON(out, imported); err != nil {
+			return err
+		}
+	} else {
+		for _, row := range imported.Rows {
+			if row.Error != "" {
+				fmt.Fprintf(out, "line %d: %s: %s\n", row.Line, row.Name, strings.ReplaceAll(row.Error, "\n", "; "))
+			}
+		}
+		verb := "added"
+		if dry {
+			verb = "would be added"
+		}
+		fmt.Fprintf(out, "%d servers %s, %d rows refused\n", imported.Added, verb, imported.Failed)
+	}
+	if imported.Failed > 0 {
+		return &outcomeError{exitFailure}
+	}
+	return nil
+}
+
+func newBMCShow() *cobra.Command {
+	b := &bmcs{}
+	return b.command(&cobra.Command{Use: "show NAME", Short: "Show a server", Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
+		return b.showAfter(ctx, out, http.MethodGet, bmcPath(arguments[0]), nil)
+	})
+}
+
+func newBMCBoot() *cobra.Command {
+	b := &bmcs{}
+	var infraEnv string
+	var wait time.Duration
+	cmd := b.command(&cobra.Command{Use: "boot NAME", Short: "Boot a server now from its infra-env's image", Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
+		body := map[string]string{"infra_env_id": infraEnv}
+		if wait == 0 {
+			return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[0])+"/actions/boot", body)
+		}
+		if err := b.call(ctx, http.MethodPost, bmcPath(arguments[0])+"/actions/boot", body, nil); err != nil {
+			return err
+		}
+		return b.await(ctx, out, arguments[0], wait)
+	})
+	cmd.Flags().StringVar(&infraEnv, "infra-env", "", "another infra-env than the server's, by name or id")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait so long until the server was switched on with the image, or failed")
+	return cmd
+}
+
+// await follows a server until its order is done.
+func (b *bmcs) await(ctx context.Context, out io.Writer, name string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the server %s was not booted within %s; see landfall bmc show", name, patience))
+	defer cancel()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	told := 0
+	for {
+		server := new(bmc.Server)
+		if err := b.call(ctx, http.MethodGet, bmcPath(name), nil, server); err != nil {
+			return err
+		}
+		switch {
+		case server.Pending == nil:
+			return b.showAfter(ctx, out, http.MethodGet, bmcPath(name), nil)
+		case server.Error != nil && server.Error.Count > told && server.Error.Since.After(server.Pending.At):
+			told = server.Error.Count
+			fmt.Fprintln(out, server.Error.Message)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+func newBMCPower() *cobra.Command {
+	b := &bmcs{}
+	kinds := []string{"on", "off", "soft", "reset"}
+	return b.command(&cobra.Command{
+		Use: "power on|off|soft|reset NAME", Short: "Switch a server on or off, shut it down, or restart it", Args: cobra.ExactArgs(2), ValidArgs: kinds,
+	}, func(ctx context.Context, out io.Writer, arguments []string) error {
+		if !slices.Contains(kinds, arguments[0]) {
+			return usage("%q is nothing to do with a server's power; it is on, off, soft (the operating system shuts down) or reset", arguments[0])
+		}
+		return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[1])+"/actions/power", map[string]string{"action": arguments[0]})
+	})
+}
+
+func newBMCEject() *cobra.Command {
+	return newBMCAction("eject", "Eject what is in a server's virtual drives")
+}
+func newBMCInspect() *cobra.Command {
+	return newBMCAction("inspect", "Ask a server's BMC anew what it is")
+}
+
+func newBMCAction(action, short string) *cobra.Command {
+	b := &bmcs{}
+	return b.command(&cobra.Command{Use: action + " NAME", Short: short, Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
+		return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[0])+"/actions/"+action, nil)
+	})
+}
+
+func newBMCLog() *cobra.Command {
+	b := &bmcs{}
+	all := false
+	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show what was said with a server's BMC, without secrets", Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
+		var found struct {
+			Conversations []bmc.Conversation `json:"conversations"`
+		}
+		if err := b.call(ctx, http.MethodGet, bmcPath(arguments[0])+"/conversations", nil, &found); err != nil {
+			return err
+		}
+		if said := found.Conversations; !all && len(said) > 1 {
+			found.Conversations = said[len(said)-1:]
+		}
+		if b.asJSON {
+			return writeJSON(out, found.Conversations)
+		}
+		for _, conversation := range found.Conversations {
+			writeConversation(out, conversation)
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&all, "all", false, "all conversations that are kept, not only the last")
+	return cmd
+}
+
+func writeConversation(out io.Writer, c bmc.Conversation) {
+	fmt.Fprintf(out, "%s %s", c.Start.Local().Format(time.DateTime), c.About)
+	if c.Repeated > 0 {
+		fmt.Fprintf(out, " (ended so %d times before)", c.Repeated)
+	}
+	fmt.Fprintln(out)
+	for _, e := range c.Exchanges {
+		fmt.Fprintf(out, "  %s %s %s\n", e.At.Local().Format("15:04:05.000"), e.Method, e.Path)
+		if e.Request != "" {
+			fmt.Fprintf(out, "    > %s\n", e.Request)
+		}
+		answered := e.Error
+		if e.Status > 0 {
+			answered = fmt.Sprintf("%d %s", e.Status, strings.Join(e.Answered, ", "))
+		}
+		fmt.Fprintf(out, "    < %s (%s)\n", answered, e.Took.Round(time.Millisecond))
+		if e.Answer != "" {
+			fmt.Fprintf(out, "      %s\n", e.Answer)
+		}
+	}
+	if c.Outcome != "" {
+		fmt.Fprintf(out, "  %s\n", c.Outcome)
+	}
+}
+
+func newBMCRemove() *cobra.Command {
+	b := &bmcs{}
+	powerOff := false
+	cmd := b.command(&cobra.Command{Use: "remove NAME", Short: "Forget a server", Args: cobra.ExactArgs(1)}, func(ctx context.Context, _ io.Writer, arguments []string) error {
+		return b.call(ctx, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", bmcPath(arguments[0]), powerOff), nil, nil)
+	})
+	cmd.Flags().BoolVar(&powerOff, "power-off", false, "switch it off before")
+	return cmd
+}
