@@ -70,7 +70,7 @@ func (l *lookup) followed() []*Object {
 	for _, kind := range []objects.Kind{objects.AgentClusterInstalls, objects.InfraEnvs} {
 		var found []*Object
 		for _, o := range l.list {
-			if o.is(kind) {
+			if o.Is(kind) {
 				found = append(found, o)
 			}
 		}
@@ -90,7 +90,7 @@ func progress(o *Object, content map[string]any) (state State, done bool, err er
 	if content == nil {
 		return State{Text: name + ": gone"}, false, &FailedError{fmt.Sprintf("%s was removed meanwhile", o)}
 	}
-	if o.is(objects.InfraEnvs) {
+	if o.Is(objects.InfraEnvs) {
 		status, text := condition(content, "ImageCreated")
 		if status == "True" {
 			return State{Percent: 100, Text: name + ": " + textAt(content, "status", "isoDownloadURL")}, true, nil

@@ -268,7 +268,7 @@ func (b *building) transform() {
 		setAll(metadata, "annotations", b.spec.CommonAnnotations)
 		switch {
 		case b.spec.Namespace == "":
-		case o.is(objects.Namespaces):
+		case o.Is(objects.Namespaces):
 			metadata["name"], o.Name = b.spec.Namespace, b.spec.Namespace
 		case namespaced(o):
 			metadata["namespace"], o.Namespace = b.spec.Namespace, b.spec.Namespace
@@ -298,7 +298,7 @@ func setAll(metadata map[string]any, field string, pairs map[string]string) {
 
 // namespaced tells whether objects of the kind lie in namespaces; a kind that is not known here does.
 func namespaced(o *Object) bool {
-	i := slices.IndexFunc(objects.Kinds(), o.is)
+	i := slices.IndexFunc(objects.Kinds(), o.Is)
 	return i < 0 || objects.Kinds()[i].Namespaced
 }
 

@@ -43,8 +43,8 @@ func (o *Object) group() string {
 	return group
 }
 
-// is tells whether the object is of a kind, in any version.
-func (o *Object) is(kind objects.Kind) bool { return o.Kind == kind.Kind && o.group() == kind.Group }
+// Is tells whether the object is of a kind, in any version.
+func (o *Object) Is(kind objects.Kind) bool { return o.Kind == kind.Kind && o.group() == kind.Group }
 
 // at is a value inside the object, nil where there is none.
 func (o *Object) at(path ...string) any { return valueAt(o.Content, path...) }
@@ -94,7 +94,7 @@ func (p Problems) Error() string {
 func sortForApplying(list []*Object) {
 	kinds := objects.Kinds()
 	rank := func(o *Object) int {
-		if i := slices.IndexFunc(kinds, o.is); i >= 0 {
+		if i := slices.IndexFunc(kinds, o.Is); i >= 0 {
 			return i
 		}
 		return len(kinds)

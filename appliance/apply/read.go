@@ -51,15 +51,35 @@ func Read(sources Sources) (*Manifests, error) {
 			return nil, err
 		}
 	}
+	return r.manifests(strings.Join(sources.Paths, ", "))
+}
+
+// manifests is what was read, if it can be applied.
+func (r *reader) manifests(from string) (*Manifests, error) {
 	found := r.unique(r.found)
 	if len(r.problems) > 0 {
 		return nil, r.problems
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("there is no object in %s", strings.Join(sources.Paths, ", "))
+		return nil, fmt.Errorf("there is no object in %s", from)
 	}
 	sortForApplying(found)
 	return &Manifests{Objects: found, Notes: r.notes}, nil
+}
+
+// File is one that was read elsewhere.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// ReadFiles reads files that lie together. Kustomizations among them are no manifests.
+func ReadFiles(files []File) (*Manifests, error) {
+	r := &reader{}
+	for _, file := range files {
+		r.document(file.Name, file.Data)
+	}
+	return r.manifests("the files")
 }
 
 type reader struct {

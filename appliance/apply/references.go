@@ -64,11 +64,11 @@ func (l *lookup) find(ctx context.Context, kind objects.Kind, namespace, name st
 		namespace = ""
 	}
 	for _, o := range l.list {
-		if o.is(kind) && o.Name == name && l.namespace(o) == namespace {
+		if o.Is(kind) && o.Name == name && l.namespace(o) == namespace {
 			return o.Content, nil
 		}
 	}
-	return l.server.get(ctx, kind.APIVersion(), kind.Kind, namespace, name)
+	return l.server.Get(ctx, kind, namespace, name)
 }
 
 // lacks says what is missing of a reference, "" when nothing is.
@@ -143,7 +143,7 @@ func (l *lookup) references(o *Object) []reference {
 		add(objects.Namespaces, "", home, "metadata.namespace")
 	}
 	switch {
-	case o.is(objects.ClusterDeployments):
+	case o.Is(objects.ClusterDeployments):
 		named(objects.Secrets, "spec.pullSecretRef", pullSecretKey)
 		if o.text("spec", "clusterInstallRef", "kind") == objects.AgentClusterInstalls.Kind {
 			named(objects.AgentClusterInstalls, "spec.clusterInstallRef")
@@ -151,7 +151,7 @@ func (l *lookup) references(o *Object) []reference {
 		if installed, _ := o.at("spec", "installed").(bool); installed {
 			named(objects.Secrets, "spec.clusterMetadata.adminKubeconfigSecretRef", "kubeconfig")
 		}
-	case o.is(objects.AgentClusterInstalls):
+	case o.Is(objects.AgentClusterInstalls):
 		named(objects.ClusterDeployments, "spec.clusterDeploymentRef")
 		named(objects.ClusterImageSets, "spec.imageSetRef")
 		named(objects.ConfigMaps, "spec.mirrorRegistryRef", mirrorKey)
@@ -163,11 +163,11 @@ func (l *lookup) references(o *Object) []reference {
 		if len(refs) == 0 {
 			named(objects.ConfigMaps, "spec.manifestsConfigMapRef")
 		}
-	case o.is(objects.InfraEnvs):
+	case o.Is(objects.InfraEnvs):
 		named(objects.Secrets, "spec.pullSecretRef", pullSecretKey)
 		named(objects.ClusterDeployments, "spec.clusterRef")
 		named(objects.ConfigMaps, "spec.mirrorRegistryRef", mirrorKey)
-	case o.is(objects.BareMetalHosts):
+	case o.Is(objects.BareMetalHosts):
 		add(objects.Secrets, "", o.text("spec", "bmc", "credentialsName"), "spec.bmc.credentialsName", "username", "password")
 		add(objects.InfraEnvs, "", o.text("metadata", "labels", infraEnvLabel), "the label "+infraEnvLabel)
 	}
@@ -181,17 +181,17 @@ const infraEnvLabel = "infraenvs.agent-install.openshift.io"
 // without, and once more when they come.
 func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 	wanted, _ := o.at("spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
-	if !o.is(objects.InfraEnvs) || len(wanted) == 0 {
+	if !o.Is(objects.InfraEnvs) || len(wanted) == 0 {
 		return "", nil
 	}
 	selector := labels.SelectorFromSet(stringsOf(wanted))
 	namespace := l.namespace(o)
 	for _, other := range l.list {
-		if other.is(objects.NMStateConfigs) && l.namespace(other) == namespace && selector.Matches(stringsOf(other.at("metadata", "labels"))) {
+		if other.Is(objects.NMStateConfigs) && l.namespace(other) == namespace && selector.Matches(stringsOf(other.at("metadata", "labels"))) {
 			return "", nil
 		}
 	}
-	known, err := l.server.list(ctx, objects.NMStateConfigs, namespace)
+	known, err := l.server.List(ctx, objects.NMStateConfigs, namespace)
 	if fatal(err) != nil {
 		return "", err
 	}
@@ -220,7 +220,7 @@ func Wanted(ctx context.Context, server *Server, list []*Object, options Options
 	l := &lookup{server: server, list: list, options: options}
 	var wanted []ClusterWanted
 	for _, o := range list {
-		if !o.is(objects.AgentClusterInstalls) {
+		if !o.Is(objects.AgentClusterInstalls) {
 			continue
 		}
 		namespace := l.namespace(o)

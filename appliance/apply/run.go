@@ -97,7 +97,7 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	case err != nil:
 		return Refused, explained(err)
 	case code == http.StatusCreated || before == nil:
-		if options.DryRun && o.is(objects.Namespaces) {
+		if options.DryRun && o.Is(objects.Namespaces) {
 			made[o.Name] = true
 		}
 		return Created, nil
@@ -137,7 +137,7 @@ func (o *Object) forServer(kind resource, namespace string) map[string]any {
 	}
 	content["metadata"] = metadata
 	texts, ok := content["stringData"].(map[string]any)
-	if !ok || !o.is(objects.Secrets) {
+	if !ok || !o.Is(objects.Secrets) {
 		return content
 	}
 	data, _ := content["data"].(map[string]any)

@@ -166,7 +166,27 @@ func (s *Server) path(ctx context.Context, apiVersion, kind, namespace, name str
 	return path, nil
 }
 
-// get gives an object, nil when there is none.
+// Get gives an object, nil when there is none. The error is a *RefusedError, a *NoAPIError or the connection's.
+func (s *Server) Get(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
+	return s.get(ctx, kind.APIVersion(), kind.Kind, namespace, name)
+}
+
+// List gives the objects of a kind in a namespace, or of all for "". Errors are those of Get.
+func (s *Server) List(ctx context.Context, kind objects.Kind, namespace string) ([]map[string]any, error) {
+	path, err := s.path(ctx, kind.APIVersion(), kind.Kind, namespace, "")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Items []map[string]any }
+	if _, err := s.ask(ctx, http.MethodGet, path, "", nil, &answer); err != nil {
+		return nil, err
+	}
+	for _, item := range answer.Items { // lists may leave out what the list says
+		item["apiVersion"], item["kind"] = kind.APIVersion(), kind.Kind
+	}
+	return answer.Items, nil
+}
+
 func (s *Server) get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
 	path, err := s.path(ctx, apiVersion, kind, namespace, name)
 	if err != nil {
@@ -179,15 +199,4 @@ func (s *Server) get(ctx context.Context, apiVersion, kind, namespace, name stri
 		return nil, err
 	}
 	return content, nil
-}
-
-// list gives the objects of a kind in a namespace, or of all for "".
-func (s *Server) list(ctx context.Context, kind objects.Kind, namespace string) ([]map[string]any, error) {
-	path, err := s.path(ctx, kind.APIVersion(), kind.Kind, namespace, "")
-	if err != nil {
-		return nil, err
-	}
-	var answer struct{ Items []map[string]any }
-	_, err = s.ask(ctx, http.MethodGet, path, "", nil, &answer)
-	return answer.Items, err
 }

@@ -21,14 +21,14 @@ import (
 )
 
 func newImport() *cobra.Command {
-	cmd := &cobra.Command{Use: "import", Short: "Make a cluster of what another installer was given"}
-	group(cmd, newImportABI())
+	cmd := &cobra.Command{Use: "import", Short: "Make a cluster of what another installer was given, or take over one of a hub"}
+	group(cmd, newImportABI(), newImportACM())
 	return cmd
 }
 
 func newExport() *cobra.Command {
-	cmd := &cobra.Command{Use: "export", Short: "Write a cluster in the form that another installer takes"}
-	group(cmd, newExportABI())
+	cmd := &cobra.Command{Use: "export", Short: "Write a cluster in the form that another installer or a hub takes"}
+	group(cmd, newExportABI(), newExportACM())
 	return cmd
 }
 

@@ -31,12 +31,16 @@ type manifests struct {
 }
 
 func (m *manifests) addFlags(cmd *cobra.Command) {
-	m.appliance.addFlag(cmd.Flags())
+	m.addServerFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&m.sources.Paths, "filename", "f", nil, "file, folder or kustomization; - is the standard input; may be given several times")
 	flags.BoolVarP(&m.sources.Recursive, "recursive", "R", false, "read folders of folders, too")
 	flags.StringVarP(&m.options.Namespace, "namespace", "n", "", "of objects that name none; default: default")
-	flags.StringVar(&m.token, "token", os.Getenv("LANDFALL_TOKEN"), "bearer token, where the appliance asks for one; default: LANDFALL_TOKEN")
+}
+
+func (m *manifests) addServerFlags(cmd *cobra.Command) {
+	m.appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&m.token, "token", os.Getenv("LANDFALL_TOKEN"), "bearer token, where the appliance asks for one; default: LANDFALL_TOKEN")
 }
 
 func (m *manifests) server() *apply.Server {
@@ -50,17 +54,23 @@ func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
 		return nil, usage("-f is missing")
 	}
 	read, err := apply.Read(m.sources)
-	if problems, ok := errors.AsType[apply.Problems](err); ok {
-		m.complain(problems)
-		return nil, &outcomeError{code: exitFailure}
-	}
 	if err != nil {
-		return nil, err
+		return nil, m.told(err)
 	}
 	for _, note := range read.Notes {
 		fmt.Fprintf(m.errOut, "note %s\n", note)
 	}
 	return read.Objects, nil
+}
+
+// told says what is wrong with manifests, a line each, and leaves other errors to the end of the command.
+func (m *manifests) told(err error) error {
+	problems, ok := errors.AsType[apply.Problems](err)
+	if !ok {
+		return err
+	}
+	m.complain(problems)
+	return &outcomeError{code: exitFailure}
 }
 
 func (m *manifests) complain(problems apply.Problems) {
