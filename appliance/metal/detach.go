@@ -171,10 +171,9 @@ func (s *scene) detachment() (detached, delaysDeletion bool) {
 	return !byInstallation || !loaded(s.server), delays
 }
 
-// loaded tells whether the image that a server was booted from is still in its drive.
+// loaded tells whether the image that a server was booted from was not taken out yet.
 func loaded(server *bmc.Server) bool {
-	return server != nil && server.Booted != nil && server.Booted.Ejected.IsZero() &&
-		server.Media != nil && server.Media.Inserted
+	return server != nil && server.Booted != nil && server.Booted.Ejected.IsZero()
 }
 
 func without(list []string, value string) []string {

@@ -97,7 +97,7 @@ func TestAnInstalledHostIsDetachedAndPaused(t *testing.T) {
 	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus, "its image is in the drive still")
 	require.False(t, s.wanted().Detached)
 
-	s.server(func(server *bmc.Server) { server.Booted.Ejected, server.Media.Inserted = noon, false })
+	s.server(func(server *bmc.Server) { server.Booted.Ejected = noon })
 	host = s.host()
 	require.Equal(t, metal3.OperationalStatusDetached, host.Status.OperationalStatus)
 	require.Equal(t, "assisted-service-controller", host.Annotations["baremetalhost.metal3.io/paused"])
