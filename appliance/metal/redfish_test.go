@@ -116,7 +116,9 @@ func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 	}))
 	put(objects.InfraEnvs, infraEnvObject())
 	put(objects.Secrets, secretObject())
-	until("it is provisioned", func(host *metal3.BareMetalHost) bool { return host.Status.Provisioning.State == metal3.StateProvisioned })
+	until("it is provisioned", func(host *metal3.BareMetalHost) bool {
+		return host.Status.Provisioning.State == metal3.StateProvisioned
+	})
 	require.Equal(t, side.image, <-booted)
 	require.Equal(t, side.image, machine.Inserted())
 	require.True(t, s.host().Status.PoweredOn)
