@@ -21,13 +21,14 @@ type feed struct {
 	mu        sync.Mutex
 	published uint64 // the revision up to which watchers have been given changes
 	watchers  map[*Watcher]bool
+	followers map[*ValueWatcher]bool
 	done      chan struct{} // closed when the database closes
 	closed    bool
 	running   sync.WaitGroup // the watchers' goroutines
 }
 
 func newFeed(revision uint64) *feed {
-	return &feed{published: revision, watchers: map[*Watcher]bool{}, done: make(chan struct{})}
+	return &feed{published: revision, watchers: map[*Watcher]bool{}, followers: map[*ValueWatcher]bool{}, done: make(chan struct{})}
 }
 
 func (f *feed) revision() uint64 {
@@ -36,12 +37,16 @@ func (f *feed) revision() uint64 {
 	return f.published
 }
 
-func (f *feed) publish(revision uint64, changes []Change) {
+func (f *feed) publish(revision uint64, changes []Change, values []ValueChange) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	previous := f.published
 	f.published = revision
 	for w := range f.watchers {
 		w.add(changes)
+	}
+	for w := range f.followers {
+		w.add(previous, revision, values)
 	}
 }
 

@@ -18,13 +18,15 @@ import (
 // creation adds a few bytes to the entry that is written anyway, a change some tens.
 //
 // Behind its key an entry goes on with a byte of flags and, as uvarint, how many entries of the same update were before it;
-// then, as the flags say, a note (length as uvarint, then bytes) and the delta, to the end.
+// then, as the flags say, a note (length as uvarint, then bytes), the create revision, mod revision and version of the row that was
+// (as uvarint), and the delta, to the end.
 
 const (
 	hasNote     = 1 << iota // a note follows
 	hasBefore               // a delta to the value before follows; without it there was none
 	isPacked                // the delta is compressed (S2)
 	isDescribed             // of a file: the values are its descriptions, its contents are not kept
+	hasRow                  // the numbers of the row that was follow, of versioned rows that were there
 )
 
 const (
@@ -46,8 +48,6 @@ type History struct {
 // history is what a database with a history needs beside its rows.
 type history struct {
 	History
-	encoder delta.Encoder // belongs to who holds the turn
-	scratch []byte        // likewise
 
 	// Of Compact, one at a time:
 	counting chan struct{} // holds one item while somebody compacts
@@ -69,38 +69,55 @@ func (tx *Tx) Note(text func() []byte) { tx.note = text }
 // beginUpdate separates an update from the one before it in the same transaction.
 func (tx *Tx) beginUpdate() { tx.first, tx.note = tx.rev+1, nil }
 
-// past appends to a log entry what the history keeps of a change. The values are those of rows behind their headers; nil is none.
-func (tx *Tx) past(entry []byte, key string, before, after []byte) []byte {
-	h := tx.db.history
-	if h == nil || h.Owner(key) == "" {
+// past appends to a log entry what is kept of a change. The records are those before and after; without a value there was none.
+func (tx *Tx) past(entry []byte, key string, before, after record) []byte {
+	owned, versioned := tx.db.history != nil && tx.db.history.Owner(key) != "", tx.db.isVersioned(key)
+	if !owned && !versioned {
 		return entry
 	}
 	at := len(entry)
 	entry = append(entry, 0)
 	entry = binary.AppendUvarint(entry, tx.rev+1-tx.first)
 	flags := byte(0)
-	if tx.note != nil {
+	if owned && tx.note != nil {
 		text := tx.note()
 		tx.note = nil
 		flags |= hasNote
 		entry = append(binary.AppendUvarint(entry, uint64(len(text))), text...)
 	}
+	if versioned && before.value != nil {
+		flags |= hasRow
+		for _, number := range []uint64{before.created, before.modified, before.version} {
+			entry = binary.AppendUvarint(entry, number)
+		}
+	}
 	if tx.describes {
 		flags |= isDescribed
-		before, after = description(before), description(after)
+		before.value, after.value = description(before.value), description(after.value)
 	}
-	if before != nil {
+	if before.value != nil {
 		flags |= hasBefore
-		h.scratch = h.encoder.Append(h.scratch[:0], after, before)
-		if len(h.scratch) >= packFrom {
-			flags |= isPacked
-			entry = append(entry, s2.Encode(nil, h.scratch)...)
-		} else {
-			entry = append(entry, h.scratch...)
-		}
+		var packed byte
+		entry, packed = tx.db.past.append(entry, after.value, before.value)
+		flags |= packed
 	}
 	entry[at] = flags
 	return entry
+}
+
+// packer writes deltas.
+type packer struct {
+	encoder delta.Encoder
+	scratch []byte
+}
+
+// append adds the delta that makes before out of after, and returns the flag that tells how it is packed.
+func (p *packer) append(entry, after, before []byte) ([]byte, byte) {
+	p.scratch = p.encoder.Append(p.scratch[:0], after, before)
+	if len(p.scratch) < packFrom {
+		return append(entry, p.scratch...), 0
+	}
+	return append(entry, s2.Encode(nil, p.scratch)...), isPacked
 }
 
 // description is a file's value without the file's content.
@@ -152,6 +169,7 @@ type entry struct {
 	first  uint64
 	flags  byte
 	note   []byte
+	row    record // the numbers of the row that was, if the flags say so
 	before []byte // delta
 	kept   bool   // the history was kept when it was written
 }
@@ -179,6 +197,15 @@ func parseEntry(key, stored []byte) (entry, error) {
 			return e, errors.New("the log entry's note is cut off")
 		}
 		e.note, rest = rest[n:n+int(length)], rest[n+int(length):]
+	}
+	if e.flags&hasRow != 0 {
+		for _, number := range []*uint64{&e.row.created, &e.row.modified, &e.row.version} {
+			var n int
+			if *number, n = binary.Uvarint(rest); n <= 0 {
+				return e, errors.New("the log entry's numbers of the row are cut off")
+			}
+			rest = rest[n:]
+		}
 	}
 	e.before = rest
 	return e, nil

@@ -43,6 +43,9 @@ type Options struct {
 	BlobGrace time.Duration
 	// History says which changes are kept for Tx.History.
 	History History
+	// Versioned is the name of the bucket of which every version of each row can be read and watched, as far back as the log reaches
+	// (see Versions). "": there is none.
+	Versioned string
 	// NoSync leaves it to the system when what is committed reaches the disk: for simulations, whose data nobody needs after a
 	// crash of the machine.
 	NoSync bool
@@ -72,6 +75,9 @@ type DB struct {
 	decoded *decoded
 	reserve *reserve
 	history *history // nil: none is kept
+	// versioned is what keys begin with of which the log keeps every version; "": none do.
+	versioned string
+	past      packer // belongs to who holds the turn
 }
 
 // Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
@@ -93,6 +99,9 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		stopped:  make(chan struct{}),
 		decoded:  newDecoded(),
 		history:  newHistory(options.History),
+	}
+	if options.Versioned != "" {
+		db.versioned = "/" + options.Versioned + "/"
 	}
 	if db.logger == nil {
 		db.logger = slog.New(slog.DiscardHandler)

@@ -21,6 +21,7 @@ type Tx struct {
 	start   uint64 // the revision before the transaction
 	rev     uint64
 	changes []Change
+	values  []ValueChange // those of versioned rows
 	undo    []previous
 	writes  int // raised by each write, undone ones included; tells a walk that its cursor is stale
 
@@ -48,8 +49,8 @@ type previous struct {
 
 // mark is a point within a transaction to which it can return.
 type mark struct {
-	rev           uint64
-	changes, undo int
+	rev                   uint64
+	changes, values, undo int
 }
 
 func newTx(db *DB, b *bolt.Tx) *Tx {
@@ -138,7 +139,7 @@ func (tx *Tx) writeError(key string, err error) error {
 // dirty reports whether there is anything to commit.
 func (tx *Tx) dirty() bool { return len(tx.undo) > 0 }
 
-func (tx *Tx) mark() mark { return mark{tx.rev, len(tx.changes), len(tx.undo)} }
+func (tx *Tx) mark() mark { return mark{tx.rev, len(tx.changes), len(tx.values), len(tx.undo)} }
 
 // rollback takes back, newest first, what was written since the mark. Values of bbolt stay readable until the transaction ends, so none was copied.
 func (tx *Tx) rollback(m mark) error {
@@ -156,7 +157,8 @@ func (tx *Tx) rollback(m mark) error {
 		tx.writes++
 	}
 	clear(tx.undo[m.undo:])
-	tx.rev, tx.changes, tx.undo = m.rev, tx.changes[:m.changes], tx.undo[:m.undo]
+	clear(tx.values[m.values:])
+	tx.rev, tx.changes, tx.values, tx.undo = m.rev, tx.changes[:m.changes], tx.values[:m.values], tx.undo[:m.undo]
 	return nil
 }
 
@@ -244,7 +246,7 @@ func (tx *Tx) put(key string, known int, row []byte) error {
 	if err := tx.replace(dataBucket, key, oldRow, row); err != nil {
 		return err
 	}
-	return tx.logChange(key, kindPut, old.value, row[recordHeader:])
+	return tx.logChange(key, kindPut, old, record{old.created, tx.rev + 1, old.version + 1, row[recordHeader:]})
 }
 
 // delete removes a row of data and writes the change to the log. A key without a value is no error and no change.
@@ -259,7 +261,7 @@ func (tx *Tx) delete(key string) error {
 	if err := tx.remove(dataBucket, key); err != nil {
 		return err
 	}
-	return tx.logChange(key, kindDelete, old.value, nil)
+	return tx.logChange(key, kindDelete, old, record{})
 }
 
 // The kinds of change in the log.
@@ -268,8 +270,8 @@ const (
 	kindDelete = 2
 )
 
-// logChange raises the revision and writes what happened at it; the values are those before and after, nil for none.
-func (tx *Tx) logChange(key string, kind byte, before, after []byte) error {
+// logChange raises the revision and writes what happened at it; the records are those before and after, without a value for none.
+func (tx *Tx) logChange(key string, kind byte, before, after record) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
 	entry = tx.past(append(entry, key...), key, before, after)
@@ -278,6 +280,9 @@ func (tx *Tx) logChange(key string, kind byte, before, after []byte) error {
 		return err
 	}
 	tx.changes = append(tx.changes, Change{Revision: tx.rev, Key: key, Deleted: kind == kindDelete})
+	if tx.db.isVersioned(key) {
+		tx.values = append(tx.values, tx.valueChange(key, before, after))
+	}
 	return nil
 }
 

@@ -232,7 +232,7 @@ func (db *DB) commit(batch []*request) {
 		}
 	}
 	if err == nil {
-		db.feed.publish(tx.rev, tx.changes)
+		db.feed.publish(tx.rev, tx.changes, squash(tx.values))
 		if !db.noSync {
 			db.reserve.watch(used)
 		}
