@@ -223,6 +223,11 @@ func (tx *Tx) payload(key string, known int, value []byte) ([]byte, error) {
 // put makes a row of data hold what newRow began and writes the change to the log. The row belongs to the transaction from then on.
 // The same bytes again are no change; a value of a schema newer than known is not replaced.
 func (tx *Tx) put(key string, known int, row []byte) error {
+	return tx.write(key, known, row, false)
+}
+
+// write is put for which the same bytes again are a change if again is set.
+func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 	if !tx.bolt.Writable() {
 		return tx.writeError(key, ErrReadOnly)
 	}
@@ -236,7 +241,7 @@ func (tx *Tx) put(key string, known int, row []byte) error {
 		if _, err := tx.payload(key, known, old.value); err != nil {
 			return err
 		}
-		if bytes.Equal(old.value, row[recordHeader:]) {
+		if !again && bytes.Equal(old.value, row[recordHeader:]) {
 			return nil
 		}
 	}

@@ -33,7 +33,7 @@ type Versions struct {
 
 // NewVersions describes the versioned bucket of that name, with the schema version of its values (see NewBucket).
 func NewVersions(name string, schema int) Versions {
-	return Versions{prefix: "/" + name + "/", schema: schema, expiry: NewDeadlines(name)}
+	return Versions{prefix: "/" + name + "/", schema: schema, expiry: NewDeadlines(name + "-expiry")}
 }
 
 // Prefix is what the bucket's keys begin with in the database: "/<name>/".
@@ -54,12 +54,12 @@ func (v Versions) Get(tx *Tx, key string) (KeyValue, error) {
 	return v.keyValue(tx, key, r)
 }
 
-// Put writes a key's value. The same bytes again are no change.
+// Put writes a key's value. Unlike with a Bucket the same bytes again are a change.
 func (v Versions) Put(tx *Tx, key string, value []byte) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", v.prefix, errEmptyKey)
 	}
-	if err := tx.put(v.prefix+key, v.schema, append(newRow(v.schema, len(value)), value...)); err != nil {
+	if err := tx.write(v.prefix+key, v.schema, append(newRow(v.schema, len(value)), value...), true); err != nil {
 		return err
 	}
 	return v.expiry.Clear(tx, key)
@@ -86,7 +86,7 @@ type Range struct {
 
 func (r Range) holds(key string) bool { return key >= r.From && (r.End == "" || key < r.End) }
 
-// Prefix is the end of the range of all keys that begin with a prefix.
+// End is the end of the range of all keys that begin with a prefix.
 func (v Versions) End(prefix string) string { return string(prefixEnd(prefix)) }
 
 // Range reads rows in the order of their keys. The count is complete if it was asked for, else it is that of the rows; more tells whether the limit

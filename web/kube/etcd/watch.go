@@ -67,7 +67,9 @@ func (w *watcher) run(ctx context.Context, changes *store.ValueWatcher, progress
 		select {
 		case batch, ok := <-changes.C():
 			if !ok {
-				send(w.end(changes.Err()))
+				if ctx.Err() == nil {
+					send(w.end(changes.Err()))
+				}
 				return
 			}
 			quiet = false
