@@ -163,6 +163,8 @@ type NMStateConfigSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	// The state in nmstate's own form.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Config map[string]any `json:"config,omitempty"`

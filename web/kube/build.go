@@ -1,0 +1,141 @@
+package kube
+
+import (
+	"net/http"
+	"time"
+
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	extensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/util/compatibility"
+
+	"landfall/appliance/objects"
+)
+
+// bodyLimit is the largest request body, in bytes, as with a cluster's API server.
+const bodyLimit = 3 << 20
+
+// build makes the server of all kinds.
+func (s *Server) build(client *kubernetes.Client) (*genericapiserver.GenericAPIServer, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	codecs := serializer.NewCodecFactory(scheme)
+	config := s.config(scheme)
+	at := storages{client: client, db: s.options.DB, box: s.options.Box}
+	definitionsAt, customAt, builtInAt := at, at, at
+	definitionsAt.codec = extensions.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion)
+	customAt.codec = unstructured.UnstructuredJSONScheme
+	builtInAt.codec = storedJSON(codecs)
+	config.RESTOptionsGetter = definitionsAt
+	complete := (&extensions.Config{
+		GenericConfig: config, ExtraConfig: extensions.ExtraConfig{CRDRESTOptionsGetter: customAt, MasterCount: 1},
+	}).Complete()
+	complete.GenericConfig.EnableDiscovery = true
+	server, err := complete.New(genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, err
+	}
+	api := server.GenericAPIServer
+	groups, err := groupsOf(scheme, codecs, builtInAt)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range groups {
+		if group.PrioritizedVersions[0].Group == "" {
+			err = api.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, group)
+		} else {
+			err = api.InstallAPIGroup(group)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return api, nil
+}
+
+// config is the server's configuration. Nothing of it leads out of the process.
+func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedConfig {
+	config := genericapiserver.NewRecommendedConfig(extensions.Codecs)
+	config.ExternalAddress = s.options.Address
+	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	config.LoopbackClientConfig = s.Client()
+	config.Authentication.Authenticator = everybody(anonymous.NewAuthenticator(nil))
+	config.Authorization.Authorizer = authorizer.AuthorizerFunc(authorize)
+	config.AdmissionControl = admission.NewChainHandler(append([]admission.Interface{
+		inNamespaces{s.options.DB, s.options.Objects},
+	}, s.options.Admission...)...)
+	config.EnableIndex, config.EnableProfiling, config.EnableMetrics = false, false, false
+	config.MaxRequestBodyBytes = bodyLimit
+	config.RequestTimeout = time.Minute
+	resources := serverstorage.NewResourceConfig()
+	resources.EnableVersions(apiextensionsv1.SchemeGroupVersion)
+	config.MergedResourceConfig = resources
+	namer := openapi.NewDefinitionNamer(extensions.Scheme, scheme)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "Landfall", "Landfall"
+	return config
+}
+
+// everybody takes who says nothing of himself for a member of the group that may do everything.
+func everybody(anonymous authenticator.Request) authenticator.Request {
+	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		response, ok, err := anonymous.AuthenticateRequest(r)
+		if ok {
+			response.User = &user.DefaultInfo{Name: "kube:admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+		}
+		return response, ok, err
+	})
+}
+
+// groupsOf are the groups of the built-in kinds.
+func groupsOf(scheme *runtime.Scheme, codecs serializer.CodecFactory, at storages) ([]*genericapiserver.APIGroupInfo, error) {
+	stored := map[schema.GroupVersion]map[string]rest.Storage{
+		authorizationv1.SchemeGroupVersion: {"selfsubjectaccessreviews": accessReview{}, "selfsubjectrulesreviews": rulesReview{}},
+	}
+	add := func(version schema.GroupVersion, name string, storage rest.Storage) {
+		if stored[version] == nil {
+			stored[version] = map[string]rest.Storage{}
+		}
+		stored[version][name] = storage
+	}
+	for _, r := range resources(uint64(objects.EventLife / time.Second)) {
+		storage, err := newBuiltIn(r, scheme, at)
+		if err != nil {
+			return nil, err
+		}
+		add(r.kind.GroupVersion(), r.plural, storage)
+	}
+	namespaces, err := newNamespaces(scheme, at)
+	if err != nil {
+		return nil, err
+	}
+	core := namespaces.resource.kind.GroupVersion()
+	add(core, "namespaces", namespaces)
+	add(core, "namespaces/status", namespacePart{namespaces.status})
+	add(core, "namespaces/finalize", namespacePart{namespaces.finalize})
+	parameters := runtime.NewParameterCodec(scheme)
+	var groups []*genericapiserver.APIGroupInfo
+	for _, group := range builtIn() {
+		info := genericapiserver.NewDefaultAPIGroupInfo(group.version.Group, scheme, parameters, codecs)
+		info.VersionedResourcesStorageMap[group.version.Version] = stored[group.version]
+		groups = append(groups, &info)
+	}
+	return groups, nil
+}

@@ -1,0 +1,51 @@
+// Package crds holds the custom resource definitions of the kinds that the appliance serves, generated from the Go modules that define them
+// ("make crds"), as the rows that the store is to hold.
+package crds
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Row is the row of a definition: its JSON without resourceVersion, established already, so that the server serves the kind from its first moment
+// (k8s.io/apiextensions-apiserver waits two seconds for one that was established just now).
+type Row struct {
+	Name   string          `json:"name"`
+	Object json.RawMessage `json:"object"`
+}
+
+// Placeholder stands in the rows for the time at which they are written.
+var Placeholder = time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+
+//go:embed crds.json.gz
+var packed []byte
+
+//go:embed digest.txt
+var digest string
+
+// Digest tells one generation of the definitions from another without reading them.
+func Digest() string { return strings.TrimSpace(digest) }
+
+// Rows reads the definitions, as established at a time.
+func Rows(established time.Time) ([]Row, error) {
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("read the embedded resource definitions: %w", err)
+	}
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		return nil, fmt.Errorf("read the embedded resource definitions: %w", err)
+	}
+	text = bytes.ReplaceAll(text, []byte(Placeholder.Format(time.RFC3339)), []byte(established.UTC().Format(time.RFC3339)))
+	var rows []Row
+	if err := json.Unmarshal(text, &rows); err != nil {
+		return nil, fmt.Errorf("read the embedded resource definitions: %w", err)
+	}
+	return rows, nil
+}

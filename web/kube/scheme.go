@@ -1,0 +1,104 @@
+package kube
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+)
+
+// kinds is a group of built-in kinds.
+type kinds struct {
+	version schema.GroupVersion
+	types   []runtime.Object
+}
+
+func builtIn() []kinds {
+	return []kinds{
+		{corev1.SchemeGroupVersion, []runtime.Object{
+			&corev1.Namespace{}, &corev1.NamespaceList{}, &corev1.Secret{}, &corev1.SecretList{}, &corev1.ConfigMap{}, &corev1.ConfigMapList{},
+			&corev1.Event{}, &corev1.EventList{}, &corev1.ServiceAccount{}, &corev1.ServiceAccountList{},
+		}},
+		{coordinationv1.SchemeGroupVersion, []runtime.Object{&coordinationv1.Lease{}, &coordinationv1.LeaseList{}}},
+		{appsv1.SchemeGroupVersion, []runtime.Object{&appsv1.Deployment{}, &appsv1.DeploymentList{}}},
+		{rbacv1.SchemeGroupVersion, []runtime.Object{
+			&rbacv1.Role{}, &rbacv1.RoleList{}, &rbacv1.RoleBinding{}, &rbacv1.RoleBindingList{},
+			&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBindingList{},
+		}},
+		{authorizationv1.SchemeGroupVersion, []runtime.Object{
+			&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
+		}},
+	}
+}
+
+// newScheme knows the built-in kinds. The internal version of each is its v1, so that nothing needs conversion.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, group := range builtIn() {
+		internal := schema.GroupVersion{Group: group.version.Group, Version: runtime.APIVersionInternal}
+		scheme.AddKnownTypes(group.version, group.types...)
+		scheme.AddKnownTypes(internal, group.types...)
+		metav1.AddToGroupVersion(scheme, group.version)
+		if err := scheme.SetVersionPriority(group.version); err != nil {
+			return nil, err
+		}
+	}
+	scheme.AddUnversionedTypes(schema.GroupVersion{Version: "v1"},
+		&metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	scheme.AddTypeDefaultingFunc(&corev1.Secret{}, func(object any) {
+		if secret := object.(*corev1.Secret); secret.Type == "" {
+			secret.Type = corev1.SecretTypeOpaque
+		}
+	})
+	selectable := map[string][]string{
+		"Secret":    {"type"},
+		"Namespace": {"status.phase"},
+		"Event": {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
+			"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
+	}
+	for kind, fields := range selectable {
+		if err := scheme.AddFieldLabelConversionFunc(corev1.SchemeGroupVersion.WithKind(kind), fieldLabels(fields)); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// fieldLabels lets lists be narrowed by fields, beside the name and namespace by which all can.
+func fieldLabels(fields []string) runtime.FieldLabelConversionFunc {
+	return func(label, value string) (string, string, error) {
+		for _, field := range fields {
+			if field == label {
+				return label, value, nil
+			}
+		}
+		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
+	}
+}
+
+// storedJSON is the form in which the built-in kinds are stored: JSON of their v1.
+func storedJSON(codecs serializer.CodecFactory) runtime.Codec {
+	var versions []schema.GroupVersion
+	for _, group := range builtIn() {
+		versions = append(versions, group.version)
+	}
+	return codecs.LegacyCodec(versions...)
+}
+
+// listOf returns how to make an empty list of a kind's objects.
+func listOf(scheme *runtime.Scheme, kind schema.GroupVersionKind) func() runtime.Object {
+	kind.Kind += "List"
+	return func() runtime.Object {
+		list, err := scheme.New(kind)
+		if err != nil || !meta.IsListType(list) {
+			return &metav1.List{}
+		}
+		return list
+	}
+}

@@ -1,0 +1,95 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/tools/cache"
+
+	"landfall/appliance/objects"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+	"landfall/web/kube/etcd"
+)
+
+// storages makes the storage of each resource: Kubernetes' own for etcd, over the store. There is no cache in front of it: the store's
+// file is in memory already.
+type storages struct {
+	client *kubernetes.Client
+	db     *store.DB
+	box    *sitekey.Box
+	codec  runtime.Codec
+}
+
+// GetRESTOptions says how a resource is stored: under "/<group>/<resource>", with core for the group without a name.
+func (s storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{
+		StorageConfig:           storagebackend.NewDefaultConfig("", s.codec).ForResource(resource),
+		Decorator:               s.open,
+		EnableGarbageCollection: true,
+		DeleteCollectionWorkers: 4,
+		ResourcePrefix:          "/" + objects.Kind{Group: resource.Group, Resource: resource.Resource}.Key("", ""),
+	}, nil
+}
+
+func (s storages) open(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+	_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	versioner := storage.APIObjectVersioner{}
+	var transformer value.Transformer = identity.NewEncryptCheckTransformer()
+	if config.GroupResource.Group == objects.Secrets.Group && config.GroupResource.Resource == objects.Secrets.Resource {
+		transformer = sealed{s.box}
+	}
+	inner, err := etcd3.New(s.client, etcd.Compactor{DB: s.db}, config.Codec, newFunc, newListFunc, "", prefix, config.GroupResource, transformer,
+		etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the storage of %s: %w", config.GroupResource, err)
+	}
+	return watched{inner}, inner.Close, nil
+}
+
+// sealed seals Secrets with the site's key, as package objects does.
+type sealed struct{ box *sitekey.Box }
+
+func (s sealed) TransformFromStorage(_ context.Context, data []byte, _ value.Context) ([]byte, bool, error) {
+	plain, err := objects.Open(s.box, data)
+	return plain, false, err
+}
+
+func (s sealed) TransformToStorage(_ context.Context, data []byte, _ value.Context) ([]byte, error) {
+	return objects.Seal(s.box, data)
+}
+
+// watched alters what storage does with watches where clients of a store without a cache would be left waiting.
+type watched struct{ storage.Interface }
+
+// Watch tells clients that take bookmarks from time to time how far they are, so that a quiet watch can be taken up again after the log
+// was cut. One that begins at a revision which is yet to come (its client has outlived a restore) is refused at once.
+func (w watched) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
+	if options.ResourceVersion != "" && options.ResourceVersion != "0" {
+		from, err := w.Versioner().ParseResourceVersion(options.ResourceVersion)
+		if err != nil {
+			return nil, err
+		}
+		now, err := w.GetCurrentResourceVersion(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if from > now {
+			return nil, apierrors.NewResourceExpired(fmt.Sprintf("the resource version %d is yet to come (the newest is %d): list again and watch from there", from, now))
+		}
+	}
+	options.ProgressNotify = options.Predicate.AllowWatchBookmarks
+	return w.Interface.Watch(ctx, key, options)
+}

@@ -1,0 +1,168 @@
+package kube
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// column is a column of the table that kubectl prints, behind the name.
+type column struct {
+	name, kind, help string
+	wide             bool // only with -o wide
+	value            func(object runtime.Object) any
+}
+
+// table prints the objects of a resource.
+type table struct {
+	resource schema.GroupResource
+	columns  []column
+}
+
+// ConvertToTable makes the table of an object or a list.
+func (t table) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	result := new(metav1.Table)
+	if list, err := meta.ListAccessor(object); err == nil {
+		result.ResourceVersion, result.Continue, result.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(), list.GetRemainingItemCount()
+	} else if single, err := meta.CommonAccessor(object); err == nil {
+		result.ResourceVersion = single.GetResourceVersion()
+	}
+	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+		result.ColumnDefinitions = append(result.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "name of the object"})
+		for _, c := range t.columns {
+			definition := metav1.TableColumnDefinition{Name: c.name, Type: c.kind, Description: c.help}
+			if c.wide {
+				definition.Priority = 1
+			}
+			result.ColumnDefinitions = append(result.ColumnDefinitions, definition)
+		}
+	}
+	add := func(item runtime.Object) error {
+		accessor, err := meta.Accessor(item)
+		if err != nil {
+			return err
+		}
+		row := metav1.TableRow{Cells: []any{accessor.GetName()}, Object: runtime.RawExtension{Object: item}}
+		for _, c := range t.columns {
+			row.Cells = append(row.Cells, c.value(item))
+		}
+		result.Rows = append(result.Rows, row)
+		return nil
+	}
+	if meta.IsListType(object) {
+		return result, meta.EachListItem(object, add)
+	}
+	return result, add(object)
+}
+
+func text(name, help string, value func(runtime.Object) any) column {
+	return column{name: name, kind: "string", help: help, value: value}
+}
+
+func wide(c column) column {
+	c.wide = true
+	return c
+}
+
+// age is the column that every table ends with.
+func age() column {
+	return text("Age", "time since the object was created", func(object runtime.Object) any {
+		accessor, err := meta.Accessor(object)
+		if err != nil {
+			return "<unknown>"
+		}
+		return since(accessor.GetCreationTimestamp())
+	})
+}
+
+func ageOnly() []column { return []column{age()} }
+
+func since(at metav1.Time) string {
+	if at.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(at.Time))
+}
+
+func namespaceColumns() []column {
+	return []column{text("Status", "whether it is in use or being deleted", func(object runtime.Object) any {
+		return string(object.(*corev1.Namespace).Status.Phase)
+	}), age()}
+}
+
+func secretColumns() []column {
+	return []column{
+		text("Type", "what the data is", func(object runtime.Object) any { return string(object.(*corev1.Secret).Type) }),
+		{name: "Data", kind: "integer", help: "number of keys", value: func(object runtime.Object) any { return int64(len(object.(*corev1.Secret).Data)) }},
+		age(),
+	}
+}
+
+func configMapColumns() []column {
+	return []column{
+		{name: "Data", kind: "integer", help: "number of keys", value: func(object runtime.Object) any {
+			config := object.(*corev1.ConfigMap)
+			return int64(len(config.Data) + len(config.BinaryData))
+		}},
+		age(),
+	}
+}
+
+func eventColumns() []column {
+	event := func(fn func(*corev1.Event) any) func(runtime.Object) any {
+		return func(object runtime.Object) any { return fn(object.(*corev1.Event)) }
+	}
+	return []column{
+		text("Last Seen", "time since it happened last", event(func(e *corev1.Event) any {
+			switch {
+			case e.Series != nil:
+				return since(metav1.Time(e.Series.LastObservedTime))
+			case !e.LastTimestamp.IsZero():
+				return since(e.LastTimestamp)
+			}
+			return since(metav1.Time(e.EventTime))
+		})),
+		text("Type", "Normal or Warning", event(func(e *corev1.Event) any { return e.Type })),
+		text("Reason", "what happened, in a word", event(func(e *corev1.Event) any { return e.Reason })),
+		text("Object", "what it happened to", event(func(e *corev1.Event) any { return eventAbout(e) })),
+		wide(text("Source", "who noted it", event(func(e *corev1.Event) any { return e.Source.Component }))),
+		text("Message", "what happened, in a sentence", event(func(e *corev1.Event) any { return e.Message })),
+		wide(text("Count", "how often it happened", event(func(e *corev1.Event) any { return strconv.Itoa(int(e.Count)) }))),
+	}
+}
+
+func leaseColumns() []column {
+	return []column{text("Holder", "who holds it", func(object runtime.Object) any {
+		if holder := object.(*coordinationv1.Lease).Spec.HolderIdentity; holder != nil {
+			return *holder
+		}
+		return ""
+	}), age()}
+}
+
+func deploymentColumns() []column {
+	deployment := func(fn func(*appsv1.Deployment) any) func(runtime.Object) any {
+		return func(object runtime.Object) any { return fn(object.(*appsv1.Deployment)) }
+	}
+	return []column{
+		text("Ready", "pods that are ready, of those wanted", deployment(func(d *appsv1.Deployment) any {
+			wanted := int32(1)
+			if d.Spec.Replicas != nil {
+				wanted = *d.Spec.Replicas
+			}
+			return strconv.Itoa(int(d.Status.ReadyReplicas)) + "/" + strconv.Itoa(int(wanted))
+		})),
+		text("Up-to-date", "pods of the newest version", deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.UpdatedReplicas)) })),
+		text("Available", "pods that serve", deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.AvailableReplicas)) })),
+		age(),
+	}
+}
