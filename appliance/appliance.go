@@ -33,6 +33,7 @@ import (
 	"landfall/web/console"
 	"landfall/web/image"
 	"landfall/web/image/telescope"
+	"landfall/web/kube"
 )
 
 const (
@@ -68,6 +69,8 @@ type Appliance struct {
 	bmcs      *bmc.Manager
 	boot      *bootServer // nil without a listener of its own
 	server    *web.Server
+
+	kubernetes *kubernetesAPI // nil: off
 }
 
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in the way; nothing stays
@@ -103,7 +106,8 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	}
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{
 		Logger: logger, Clock: clockwork.NewRealClock(),
-		History: engine.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
+		History:   engine.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
+		Versioned: kube.Bucket,
 	}); err != nil {
 		return nil, err
 	}
@@ -127,8 +131,12 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if err != nil {
 		return nil, err
 	}
+	if a.kubernetes, err = a.openKubernetes(ctx); err != nil {
+		return nil, err
+	}
 	if a.engine, err = engine.New(engine.Options{
-		DB: a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
+		Projector: a.kubernetes.projector(),
+		DB:        a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 		EventLimits:  engine.EventLimits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
@@ -156,7 +164,10 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		a.engine.RefreshImages(ctx, level)
 		a.engine.RefreshOperators(ctx)
 	}
-	return a, a.newServer()
+	if err := a.newServer(); err != nil {
+		return nil, err
+	}
+	return a, a.wireKubernetes()
 }
 
 func (a *Appliance) newServer() error {
@@ -216,7 +227,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
-	failures := make(chan error, 8)
+	failures := make(chan error, 16)
 	start := func(run func(context.Context) error) {
 		group.Go(func() {
 			if err := run(runCtx); err != nil {
@@ -237,6 +248,9 @@ func (a *Appliance) Run(ctx context.Context) error {
 	})
 	if a.boot != nil {
 		start(a.boot.serve)
+	}
+	for _, run := range a.runKubernetes() {
+		start(run)
 	}
 	start(a.followInfraEnvs)
 	start(func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) })
@@ -292,6 +306,7 @@ func (a *Appliance) Close() error {
 	if a.boot != nil {
 		errs = append(errs, a.boot.close())
 	}
+	errs = append(errs, a.kubernetes.close())
 	if a.plays != nil {
 		a.plays.close()
 	}
@@ -314,7 +329,9 @@ func (a *Appliance) Close() error {
 }
 
 // quiet tells the routes that machines ask so often that a line for each request would bury the others.
-func quiet(method, route string) bool { return api.Quiet(method, route) || image.Quiet(method, route) }
+func quiet(method, route string) bool {
+	return api.Quiet(method, route) || image.Quiet(method, route) || kube.Quiet(method, route)
+}
 
 func releaseList(images []ReleaseImage) []engine.ReleaseImage {
 	var list []engine.ReleaseImage

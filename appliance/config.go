@@ -28,7 +28,14 @@ type Config struct {
 	Timeouts      Timeouts       `mapstructure:"timeouts"`
 	AMS           AMS            `mapstructure:"ams"`
 	Capabilities  Capabilities   `mapstructure:"capabilities"`
+	Kubernetes    Kubernetes     `mapstructure:"kubernetes"`
 	Log           Log            `mapstructure:"log"`
+}
+
+// Kubernetes is the Kubernetes API.
+type Kubernetes struct {
+	Enabled bool   `mapstructure:"enabled" help:"serve the Kubernetes API, with the resources of Hive, the Assisted Installer, metal3 and ACM"`
+	Listen  string `mapstructure:"listen" check:"address" help:"address and port of a listener of its own for the Kubernetes API; left out: it is served on the address of everything else"`
 }
 
 // OSImage is one live ISO: a file, a URL it is fetched from, or the one in the release payload of its version. Version and

@@ -246,7 +246,7 @@ func (p *play) inCopy(ctx context.Context, do func(context.Context) error) (err 
 func (p *play) config(dir string) (Config, error) {
 	config := p.appliance.config
 	config.Listen, config.BootListen, config.URL, config.DataDir = "127.0.0.1:0", "", nil, dir
-	config.AMS = AMS{}
+	config.AMS, config.Kubernetes = AMS{}, Kubernetes{}
 	images, err := p.appliance.images.List()
 	if err != nil {
 		return config, err

@@ -91,6 +91,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Run makes the API and serves it until the context ends; then watches and requests end.
 func (s *Server) Run(ctx context.Context) error {
 	start := time.Now()
+	logTo(s.options.Logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := s.seed(ctx); err != nil {

@@ -64,7 +64,7 @@ func (r reader) fields(t reflect.Type, docs map[string]string, schema *spec.Sche
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" && strings.Contains(options, "inline") {
+		if name == "" && (field.Anonymous || strings.Contains(options, "inline")) {
 			if field.Type == reflect.TypeFor[metav1.TypeMeta]() {
 				docs := metav1.TypeMeta{}.SwaggerDoc()
 				for _, key := range []string{"kind", "apiVersion"} {

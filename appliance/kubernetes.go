@@ -1,0 +1,132 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/jonboulle/clockwork"
+	"k8s.io/apiserver/pkg/admission"
+
+	"landfall/appliance/controller"
+	"landfall/appliance/engine"
+	"landfall/appliance/objects"
+	"landfall/appliance/sitekey"
+	"landfall/web"
+	"landfall/web/console"
+	"landfall/web/kube"
+)
+
+// kubernetesSecrets is what the site's key seals Kubernetes Secrets for.
+const kubernetesSecrets sitekey.Purpose = "landfall kubernetes secrets"
+
+// kubernetesAPI is the Kubernetes door: the API, and the controllers that act on what is applied there.
+type kubernetesAPI struct {
+	box     *sitekey.Box
+	objects *objects.Objects
+	loop    *controller.Loop
+	server  *kube.Server
+
+	listener net.Listener // of its own; nil: the appliance's serves it, or it runs already
+	address  net.Addr     // of that listener; nil: there is none
+	web      *web.Server
+}
+
+// openKubernetes makes what of the door the engine needs; nil if the configuration leaves it shut. Nothing of the API exists before it runs.
+func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err error) {
+	if !a.config.Kubernetes.Enabled {
+		return nil, nil
+	}
+	k := new(kubernetesAPI)
+	if k.box, err = a.siteKey.Box(kubernetesSecrets, nil); err != nil {
+		return nil, err
+	}
+	k.objects = objects.New(k.box, nil)
+	k.loop = controller.New(a.db, clockwork.NewRealClock(), a.log)
+	if a.config.Kubernetes.Listen == "" {
+		return k, nil
+	}
+	if k.listener, err = web.Listen(ctx, a.config.Kubernetes.Listen); err != nil {
+		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "--listen", "--kubernetes-listen"))
+	}
+	k.address = k.listener.Addr()
+	a.log.Info("The Kubernetes API is served on a listener of its own.", "address", k.address.String())
+	return k, nil
+}
+
+// projector writes objects for what the engine does; nil if the door is shut.
+func (k *kubernetesAPI) projector() engine.Projector {
+	return nil
+}
+
+// wireKubernetes adds the controllers and their admission rules, now that there is an engine, and the routes.
+func (a *Appliance) wireKubernetes() error {
+	console.RegisterKubernetes(a.server.Router(), a.kubernetesURL)
+	k := a.kubernetes
+	if k == nil {
+		return nil
+	}
+	var rules []admission.Interface
+	// Hive's and the Assisted Installer's kinds: rules = append(rules, ...), k.loop.Add(...)
+	// metal3's and ACM's kinds: rules = append(rules, ...), k.loop.Add(...)
+	address := a.address
+	if k.address != nil {
+		address = k.address
+	}
+	k.server = kube.New(kube.Options{
+		DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Clock: clockwork.NewRealClock(), Logger: a.log,
+	})
+	router := a.server.Router()
+	if k.listener != nil {
+		k.web = web.New(web.Options{Logger: a.log, Quiet: kube.Quiet, ShutdownTimeout: a.config.Timeouts.Shutdown})
+		router = k.web.Router()
+	}
+	k.server.Register(router)
+	return nil
+}
+
+// runKubernetes is what serves the API and runs the controllers, each until its context ends.
+func (a *Appliance) runKubernetes() []func(context.Context) error {
+	k := a.kubernetes
+	if k == nil {
+		return nil
+	}
+	runs := []func(context.Context) error{k.server.Run, k.loop.Run}
+	if k.web != nil {
+		runs = append(runs, func(ctx context.Context) error {
+			listener := k.listener
+			k.listener = nil // the server closes it
+			return k.web.Serve(ctx, listener)
+		})
+	}
+	return runs
+}
+
+func (k *kubernetesAPI) close() error {
+	if k == nil || k.listener == nil {
+		return nil
+	}
+	return k.listener.Close()
+}
+
+// kubernetesURL is where the API is reached by somebody who reached the appliance under a URL.
+func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
+	if a.kubernetes == nil {
+		return "", errors.New("the Kubernetes API of this appliance is off: start it with kubernetes.enabled: true in its configuration, or --kubernetes-enabled")
+	}
+	at := url.URL{Scheme: under.Scheme, Host: under.Host}
+	if own := a.kubernetes.address; own != nil {
+		host, port, err := net.SplitHostPort(own.String())
+		if err != nil {
+			return "", err
+		}
+		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+			host = under.Hostname()
+		}
+		at = url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+	}
+	return at.String(), nil
+}

@@ -1,0 +1,42 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"k8s.io/klog/v2"
+)
+
+// The libraries log by klog, of which a process has one: it takes the logger of the first API.
+var logOnce sync.Once
+
+func logTo(logger *slog.Logger) {
+	logOnce.Do(func() { klog.SetSlogLogger(slog.New(calmer{logger.Handler()}).With("component", "kubernetes")) })
+}
+
+// calmer takes what the libraries say for less than they do: what they tell of their own start and work is for who looks for an error, and what they call
+// an error is mostly a client's.
+type calmer struct{ slog.Handler }
+
+func (c calmer) Enabled(ctx context.Context, level slog.Level) bool {
+	return c.Handler.Enabled(ctx, calm(level))
+}
+
+func (c calmer) Handle(ctx context.Context, record slog.Record) error {
+	record.Level = calm(record.Level)
+	return c.Handler.Handle(ctx, record)
+}
+
+func (c calmer) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return calmer{c.Handler.WithAttrs(attributes)}
+}
+
+func (c calmer) WithGroup(name string) slog.Handler { return calmer{c.Handler.WithGroup(name)} }
+
+func calm(level slog.Level) slog.Level {
+	if level >= slog.LevelError {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
