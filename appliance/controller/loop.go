@@ -151,8 +151,9 @@ func (l *Loop) Run(ctx context.Context) error {
 // takeAll queues every object that has a reconciler and returns the revision at which it looked.
 func (l *Loop) takeAll() (revision uint64, err error) {
 	var keys []Key
+	// The snapshot may be newer than what the feed has told of, and a watch can't begin after that. What is told twice does no harm.
+	revision = l.db.Revision()
 	err = l.db.View(func(tx *store.Tx) error {
-		revision = tx.Revision()
 		for _, kind := range objects.Kinds() {
 			if l.reconcilers[kind] == nil {
 				continue

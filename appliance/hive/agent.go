@@ -11,7 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag"
+	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,7 +46,8 @@ type agentTask struct {
 	cluster string // the cluster that the spec names; "" for none
 	token   *string
 	fencing *models.FencingCredentialsParams
-	digest  string // over what comes out of Secrets
+	digest  string                             // over what comes out of Secrets
+	classes []agentinstall.AgentClassification // of the namespace
 }
 
 // Reconcile has a host follow its Agent.
@@ -54,7 +57,11 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 		return 0, err
 	}
 	if task.object == nil || task.object.DeletionTimestamp != nil {
+		r.countAgain(task)
 		return r.end(ctx, task)
+	}
+	if err := r.label(ctx, task); err != nil {
+		return 0, err
 	}
 	if task.host == nil {
 		return r.restore(ctx, task)
@@ -99,6 +106,9 @@ func (r agents) look(namespace, name string) (task *agentTask, fault, err error)
 			if task.host, err = rows.Host(key); err != nil {
 				return err
 			}
+		}
+		if task.classes, err = r.classificationsOf(tx, namespace); err != nil {
+			return err
 		}
 		var object agentinstall.Agent
 		err = r.Objects.Get(tx, objects.Agents, namespace, name, &object)
@@ -348,13 +358,52 @@ func (r agents) note(ctx context.Context, key string, note engine.Object) error 
 	return r.DB.Update(ctx, func(tx *store.Tx) error { return r.engine.Rows(tx).NoteHost(key, note) })
 }
 
-// restore waits for the host of an Agent that came before it.
+// restore makes the host of an Agent known again that tells of one: after its record was lost, or when the Agent was brought from another
+// appliance. An Agent that tells of none waits for its host.
 func (r agents) restore(ctx context.Context, task *agentTask) (time.Duration, error) {
+	told := task.object.Annotations
+	env, err := r.infraEnvID(task)
+	if err != nil {
+		return 0, err
+	}
+	waits := task.object.Spec.ClusterDeploymentName != nil && task.cluster == ""
+	if told[annotationAgentState] == "" || env == "" || waits {
+		return untilRestored, r.withoutHost(ctx, task, nil)
+	}
+	err = r.engine.RestoreHost(ctx, env, engine.LostHost{
+		ID: strfmt.UUID(task.object.Name), ClusterID: task.cluster, Status: told[annotationAgentState], Role: models.HostRole(told[annotationAgentRole]),
+		Inventory: told[annotationAgentInventory], Stage: models.HostStage(told[annotationAgentStage]), RegisteredAt: task.object.CreationTimestamp.Time,
+	}, engine.Object{Key: task.key})
+	if err == nil {
+		return 0, nil
+	}
+	return untilRestored, r.withoutHost(ctx, task, err)
+}
+
+// infraEnvID is the infra-env of an Agent's InfraEnv, "" while there is none.
+func (r agents) infraEnvID(task *agentTask) (id string, err error) {
+	name := task.object.Labels[labelInfraEnv]
+	if name == "" || uuid.Validate(task.object.Name) != nil {
+		return "", nil
+	}
+	err = r.DB.View(func(tx *store.Tx) error {
+		id, err = r.engine.Rows(tx).InfraEnvOf(task.object.Namespace + "/" + name)
+		return err
+	})
+	return id, err
+}
+
+// withoutHost says at an Agent that there is no host, and why it could not be restored if that was tried.
+func (r agents) withoutHost(ctx context.Context, task *agentTask, fault error) error {
 	namespace, name := splitKey(task.key)
-	return 0, r.DB.Update(ctx, func(tx *store.Tx) error {
+	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.DebugInfo.State, agent.Status.DebugInfo.StateInfo = "", ""
-			for _, c := range agentConditions(nil, false) {
+			conditions := agentConditions(nil, false)
+			if fault != nil {
+				conditions = append(conditions, agentSynced(fault, isRefusal(fault)))
+			}
+			for _, c := range conditions {
 				agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), c)
 			}
 		})

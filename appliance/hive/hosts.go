@@ -27,12 +27,11 @@ type HostsOptions struct {
 
 }
 
-// Mirrors keeps mirror rules of the site and of single infra-envs, each set under a name.
+// Mirrors keeps mirror rules of the site, of single clusters and of single infra-envs, each set under a name.
 type Mirrors interface {
-	// KeepMirror has rules followed from now on; the same again is no change.
-	KeepMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
-	// RemoveMirror forgets rules; there may be none.
-	RemoveMirror(ctx context.Context, level mirror.Level, name string) error
+	// SetMirror has rules followed at a level from now on; nil takes those of the name away, and there may be none. Rules that can't be
+	// used are refused.
+	SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 }
 
 // OSImages is the library of base images.
@@ -46,6 +45,7 @@ type OSImages interface {
 type Hosts struct {
 	HostsOptions
 	engine *engine.Engine
+	loop   *controller.Loop
 }
 
 // NewHosts returns the controllers. [Hosts.Use] must name the engine before they are called.
@@ -63,7 +63,10 @@ func (h *Hosts) AddTo(loop *controller.Loop) {
 		controller.Relation{Of: objects.Secrets, To: h.infraEnvsOfSecret},
 		controller.Relation{Of: objects.ConfigMaps, To: h.infraEnvsOfConfigMap},
 	)
+	h.loop = loop
 	loop.Add(agents{h},
 		controller.Relation{Of: objects.InfraEnvs, To: h.agentsOfInfraEnv},
+		controller.Relation{Of: objects.AgentClassifications, To: h.agentsOfNamespace},
 	)
+	loop.Add(classifications{h})
 }

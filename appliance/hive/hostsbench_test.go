@@ -76,13 +76,12 @@ func newHostsBench(t testing.TB) *hostsBench {
 	return b
 }
 
-func (b *hostsBench) KeepMirror(_ context.Context, level mirror.Level, _ string, rules *mirror.Import) error {
-	b.rules[level] = rules
-	return nil
-}
-
-func (b *hostsBench) RemoveMirror(_ context.Context, level mirror.Level, _ string) error {
-	delete(b.rules, level)
+func (b *hostsBench) SetMirror(_ context.Context, level mirror.Level, _ string, rules *mirror.Import) error {
+	if rules == nil {
+		delete(b.rules, level)
+	} else {
+		b.rules[level] = rules
+	}
 	return nil
 }
 
@@ -96,12 +95,13 @@ func (b *hostsBench) quiet() {
 	require.NoError(b, b.loop.Quiet(ctx))
 }
 
-// pass moves the clock on and waits for what follows.
-func (b *hostsBench) pass(d time.Duration) {
+// again has an object looked at once more, as its time does, and returns when that would be after this.
+func (b *hostsBench) again(r controller.Reconciler, name string) time.Duration {
 	b.Helper()
+	next, err := r.Reconcile(b.Context(), "site", name)
+	require.NoError(b, err)
 	b.quiet()
-	b.clock.Advance(d)
-	b.quiet()
+	return next
 }
 
 func (b *hostsBench) update(fn func(tx *store.Tx) error) {
@@ -237,7 +237,7 @@ func (b *hostsBench) cluster(name string) string {
 		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(sitePullSecret), ControlPlaneCount: swag.Int64(1),
 	}, engine.Object{Key: "site/" + name, Generation: 1})
 	require.NoError(b, err)
-	b.apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: " + name + "}\nspec: {clusterName: " + name + "}")
+	b.apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: " + name + ", labels: {cluster: " + made.ID.String() + "}}\nspec: {clusterName: " + name + "}")
 	return made.ID.String()
 }
 

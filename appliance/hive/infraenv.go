@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/objects"
@@ -138,7 +139,7 @@ func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
 		return err
 	}
 	task.inputs = infraEnvInputs{
-		name: task.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(task.cluster), version: spec.OSImageVersion,
+		name: task.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(task.cluster), version: r.versionFor(task),
 		imageType: imageTypeOf(spec, r.defaultImageType(tx)), networks: found.hosts, from: found.from,
 		networked: len(found.hosts) > 0 || task.held.Digest != "" && task.id != "" && !ownNetwork(task.held.Digest),
 	}
@@ -147,6 +148,30 @@ func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
 	}
 	task.digest, err = task.digestOf()
 	return err
+}
+
+// versionFor is the version of OpenShift whose base image is asked for: the InfraEnv's, else its cluster's ("" for the engine), else the
+// newest that there is for the architecture.
+func (r infraEnvs) versionFor(task *infraEnvTask) string {
+	spec := &task.object.Spec
+	if spec.OSImageVersion != "" || task.cluster != "" || spec.CPUArchitecture == "" || spec.CPUArchitecture == models.ClusterCPUArchitectureX8664 {
+		return spec.OSImageVersion
+	}
+	newest, found := "", version.MustParseGeneric("0.0.0")
+	for _, image := range r.engine.ReleaseList {
+		parsed, err := version.ParseGeneric(image.OpenshiftVersion)
+		if err == nil && slices.Contains(namesOfArchitecture(spec.CPUArchitecture), image.CPUArchitecture) && found.LessThan(parsed) {
+			newest, found = image.OpenshiftVersion, parsed
+		}
+	}
+	return newest
+}
+
+func namesOfArchitecture(name string) []string {
+	if name == models.ClusterCPUArchitectureArm64 || name == models.ClusterCPUArchitectureAarch64 {
+		return []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureAarch64, models.ClusterCPUArchitectureMulti}
+	}
+	return []string{name, models.ClusterCPUArchitectureMulti}
 }
 
 // Digests of infra-envs whose networks are not those of NMStateConfigs end so: a person gave them by another way, or nobody did.
@@ -213,7 +238,11 @@ func (h *Hosts) secretData(tx *store.Tx, namespace, name string) (map[string][]b
 func (r infraEnvs) follow(ctx context.Context, task *infraEnvTask) error {
 	note := engine.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
 	if task.id == "" {
-		env, err := r.engine.RegisterInfraEnv(ctx, task.inputs.create(), note)
+		params := task.inputs.create()
+		if err := params.Validate(strfmt.Default); err != nil {
+			return manifestFault("%v", err)
+		}
+		env, err := r.engine.RegisterInfraEnv(ctx, params, note)
 		if err != nil {
 			return r.named(task, err)
 		}
@@ -223,10 +252,14 @@ func (r infraEnvs) follow(ctx context.Context, task *infraEnvTask) error {
 	if note == task.held && !r.failed(task) {
 		return r.freeze(ctx, task.id)
 	}
+	params := task.inputs.update()
+	if err := params.Validate(strfmt.Default); err != nil {
+		return manifestFault("%v", err)
+	}
 	if err := r.followMirrors(ctx, task); err != nil {
 		return err
 	}
-	if _, err := r.engine.UpdateInfraEnv(ctx, task.id, task.inputs.update(), note); err != nil {
+	if _, err := r.engine.UpdateInfraEnv(ctx, task.id, params, note); err != nil {
 		return r.named(task, err)
 	}
 	return r.freeze(ctx, task.id)
@@ -305,7 +338,7 @@ func (r infraEnvs) end(ctx context.Context, task *infraEnvTask) (time.Duration, 
 			return retryDeletion, r.holdBack(ctx, task, busy)
 		}
 		if r.Mirrors != nil {
-			if err := r.Mirrors.RemoveMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv); err != nil {
+			if err := r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil); err != nil {
 				return 0, err
 			}
 		}

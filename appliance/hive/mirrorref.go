@@ -56,16 +56,11 @@ func rulesOf(config *corev1.ConfigMap) *mirror.Import {
 
 // followMirrors keeps an infra-env's mirror rules as its InfraEnv has them.
 func (r infraEnvs) followMirrors(ctx context.Context, task *infraEnvTask) error {
-	if r.Mirrors == nil {
-		return nil
+	switch {
+	case r.Mirrors != nil && task.mirrors != nil:
+		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, rulesOf(task.mirrors))
+	case r.Mirrors != nil && task.held.Digest != "": // it may have had some
+		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil)
 	}
-	return keepMirror(ctx, r.Mirrors, infraEnvLevel(task.id), mirrorOfInfraEnv, task.mirrors)
-}
-
-// keepMirror has rules kept that a ConfigMap has, or no longer kept without one.
-func keepMirror(ctx context.Context, mirrors Mirrors, level mirror.Level, name string, config *corev1.ConfigMap) error {
-	if config == nil {
-		return mirrors.RemoveMirror(ctx, level, name)
-	}
-	return mirrors.KeepMirror(ctx, level, name, rulesOf(config))
+	return nil
 }

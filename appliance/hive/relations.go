@@ -51,3 +51,13 @@ func (h *Hosts) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]key, e
 	}
 	return keys, nil
 }
+
+// agentsOfNamespace is for AgentClassifications, which look at all Agents of their namespace.
+func (h *Hosts) agentsOfNamespace(tx *store.Tx, namespace, _ string) ([]key, error) {
+	var keys []key
+	err := objects.Names(tx, objects.Agents, namespace, func(namespace, name string) error {
+		keys = append(keys, key{Kind: objects.Agents, Namespace: namespace, Name: name})
+		return nil
+	})
+	return keys, err
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// LostHost is a host that the engine does not know any more, as another record of it remembers it.
+type LostHost struct {
+	ID           strfmt.UUID
+	ClusterID    string // "": of none
+	Status       string // a status in the middle of an installation counts as one before it
+	Role         models.HostRole
+	Inventory    string // JSON, "" for none
+	Stage        models.HostStage
+	RegisteredAt time.Time
+}
+
+// RestoreHost makes a host known again, whose agent may never come back: it is installed. It is refused with kind Conflict while the
+// machine is known in any infra-env. An object that describes the host is noted in the same transaction.
+func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...Object) error {
+	var reported *models.Inventory
+	if lost.Inventory != "" {
+		var err error
+		if reported, _, err = inventory.ParseInventory(lost.Inventory); err != nil {
+			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		}
+	}
+	return e.update(ctx, func(c *change) error {
+		env, err := c.infraEnv(infraEnvID)
+		if err != nil {
+			return err
+		}
+		if err := c.refuseKnownHost(lost.ID); err != nil {
+			return err
+		}
+		h, err := c.lostHost(env, lost)
+		if err != nil {
+			return err
+		}
+		c.saveHost(h)
+		if reported != nil {
+			h.Hostname = reported.Hostname
+			if err := c.setReport(h, partInventory, lost.Inventory, func(f *inventory.Facts) { f.Inventory = reported }); err != nil {
+				return err
+			}
+		}
+		c.settleLater(h)
+		e.seen(hostKey(h))
+		return errors.Join(
+			hostPlaces.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
+			c.noteHostObject(h, of),
+			c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.", lost.ID),
+		)
+	})
+}
+
+func (c *change) refuseKnownHost(id strfmt.UUID) error {
+	return hostPlaces.Keys(c.tx, id.String()+"/", func(key string) error {
+		return conflict("Host %s is known in infra-env %s already.", id, strings.TrimPrefix(key, id.String()+"/"))
+	})
+}
+
+// lostHost is the row of a host that is restored.
+func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, error) {
+	id, infraEnvID := lost.ID, *env.API.ID
+	h := &hostRecord{API: models.Host{
+		ID: &id, InfraEnvID: infraEnvID, Kind: swag.String(models.HostKindHost),
+		Href: swag.String(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
+		Role: lost.Role, SuggestedRole: lost.Role, StatusInfo: swag.String("The host was restored from its record."), StatusUpdatedAt: c.dateTime(),
+		CreatedAt: c.now, RegisteredAt: strfmt.DateTime(lost.RegisteredAt), CheckedInAt: c.dateTime(), UserName: "admin",
+		Progress: &models.HostProgressInfo{CurrentStage: lost.Stage}, ProgressStages: []models.HostStage{}, MediaStatus: swag.String(models.HostMediaStatusConnected),
+	}}
+	if h.API.Role == "" {
+		h.API.Role, h.API.SuggestedRole = models.HostRoleAutoAssign, models.HostRoleAutoAssign
+	}
+	if lost.ClusterID == "" {
+		h.API.Status = swag.String(oneOfStates(lost.Status, undecidedUnbound, knownUnbound))
+		return h, nil
+	}
+	cluster, err := c.cluster(lost.ClusterID)
+	if err != nil {
+		return nil, err
+	}
+	clusterID := strfmt.UUID(lost.ClusterID)
+	h.API.ClusterID = &clusterID
+	h.API.Status = swag.String(oneOfStates(lost.Status, append(slices.Clone(undecided), installed, added), known))
+	if *h.API.Status != installed {
+		h.belongTo(&cluster.API)
+	}
+	return h, clusterHosts.Add(c.tx, lost.ClusterID+"/"+hostKey(h))
+}
+
+func oneOfStates(status string, states []string, otherwise string) string {
+	if slices.Contains(states, status) {
+		return status
+	}
+	return otherwise
+}
