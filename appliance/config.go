@@ -36,6 +36,8 @@ type Config struct {
 type Kubernetes struct {
 	Enabled bool   `mapstructure:"enabled" help:"serve the Kubernetes API, with the resources of Hive, the Assisted Installer, metal3 and ACM"`
 	Listen  string `mapstructure:"listen" check:"address" help:"address and port of a listener of its own for the Kubernetes API; left out: it is served on the address of everything else"`
+	// ImageSettles keeps a BareMetalHost from being booted several times while the manifests of its site are still coming.
+	ImageSettles time.Duration `mapstructure:"image_settles" help:"time in which an infra-env's image must not have changed before BareMetalHosts boot it"`
 }
 
 // OSImage is one live ISO: a file, a URL it is fetched from, or the one in the release payload of its version. Version and
@@ -225,6 +227,7 @@ func Default() Config {
 			JournalObjectBytes:  1 << 20,
 			InstallerCacheBytes: 10 << 30,
 		},
+		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
 		Timeouts: Timeouts{
 			HostDisconnected:   3 * time.Minute,
 			HostPreparing:      8 * time.Minute,

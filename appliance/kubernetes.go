@@ -29,6 +29,7 @@ type kubernetesAPI struct {
 	objects *objects.Objects
 	loop    *controller.Loop
 	server  *kube.Server
+	runs    []func(context.Context) error // what the controllers follow beside the loop
 
 	listener net.Listener // of its own; nil: the appliance's serves it, or it runs already
 	address  net.Addr     // of that listener; nil: there is none
@@ -71,7 +72,7 @@ func (a *Appliance) wireKubernetes() error {
 	}
 	var rules []admission.Interface
 	// Hive's and the Assisted Installer's kinds: rules = append(rules, ...), k.loop.Add(...)
-	// metal3's and ACM's kinds: rules = append(rules, ...), k.loop.Add(...)
+	rules = append(rules, a.addMetal(k))
 	address := a.address
 	if k.address != nil {
 		address = k.address
@@ -94,7 +95,7 @@ func (a *Appliance) runKubernetes() []func(context.Context) error {
 	if k == nil {
 		return nil
 	}
-	runs := []func(context.Context) error{k.server.Run, k.loop.Run}
+	runs := append([]func(context.Context) error{k.server.Run, k.loop.Run}, k.runs...)
 	if k.web != nil {
 		runs = append(runs, func(ctx context.Context) error {
 			listener := k.listener

@@ -194,7 +194,7 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 		OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true, SupportLevel: "production",
 	}}
 	config.Mirror.IDMSFiles = []string{rules}
-	config.Kubernetes.Enabled = true
+	config.Kubernetes.Enabled, config.Kubernetes.ImageSettles = true, time.Second
 	return &rehearsal{registry, release, config}, nil
 }
 

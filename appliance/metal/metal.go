@@ -15,6 +15,7 @@
 //	credentials.go      the Secrets of BMCs and of fencing
 //	preprovisioning.go  PreprovisioningImages and the converged flow
 //	clusters.go         ManagedClusters and KlusterletAddonConfigs
+//	admission.go        what is refused when it is applied
 //	leftovers.go        objects that are being deleted and that nobody lets go
 //
 // The sources of names and rules are openshift/assisted-service (internal/controller/controllers/bmh_agent_controller.go,

@@ -1,0 +1,25 @@
+package appliance
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"landfall/appliance/metal"
+	"landfall/store"
+)
+
+// addMetal adds the controllers of BareMetalHosts and of the kinds around them to the Kubernetes door, and returns what they refuse.
+func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
+	controllers := metal.New(metal.Options{
+		DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles, Logger: a.log,
+		InfraEnvID: func(tx *store.Tx, namespace, name string) (string, error) {
+			return a.engine.Rows(tx).InfraEnvOf(namespace + "/" + name)
+		},
+	})
+	controllers.AddTo(k.loop)
+	k.runs = append(k.runs, func(ctx context.Context) error {
+		return a.bmcs.Observe(ctx, controllers.ServerChanged(k.loop))
+	})
+	return metal.NewAdmission()
+}
