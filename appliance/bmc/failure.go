@@ -233,10 +233,10 @@ func (s *session) explain(kind ErrorType, doing string, err error) error {
 		told.Message = fmt.Sprintf("%s has no session free%s, so we can't %s; close some in its web page, or wait until they end by themselves%s.", at, coded, doing, said)
 	case f.status == http.StatusUnauthorized:
 		told.Message = fmt.Sprintf("%s refuses the user name %q with this password, so we can't %s; give the right ones, and see that the account is not locked.", at, s.username, doing)
-	case f.status == http.StatusForbidden:
-		told.Message = fmt.Sprintf("%s does not allow the user %q to %s%s; give it the role Administrator or Operator%s.", at, s.username, doing, coded, said)
 	case f.licence():
 		told.Message = fmt.Sprintf("%s needs a licence to %s%s; virtual media over the network is part of a paid one with several vendors%s.", at, doing, coded, said)
+	case f.status == http.StatusForbidden:
+		told.Message = fmt.Sprintf("%s does not allow the user %q to %s%s; give it the role Administrator or Operator%s.", at, s.username, doing, coded, said)
 	case f.imageUnreachable():
 		told.Message = fmt.Sprintf("%s could not fetch the image %s%s; see that it reaches this address and port from its own network, by plain http if it does not trust the certificate%s.", at, s.imageShown(), coded, said)
 	case f.notReady():

@@ -142,7 +142,9 @@ func (s *session) eject(ctx context.Context, slot *resource) error {
 	switch {
 	case lookErr != nil:
 		return lookErr
-	case refused && inserted(slot.object) && slot.target(ejectAction) != "":
+	case refused && inserted(slot.object) && refusal.inUse():
+		return s.stuck(slot, refusal)
+	case refused && inserted(slot.object) && (slot.target(ejectAction) != "" || refusal.status != http.StatusMethodNotAllowed && refusal.status != http.StatusNotFound):
 		return err
 	case !empty && !refused:
 		s.note(true, "Eject", "The BMC says that it ejected what was in %s, and still shows it there.", slot.path)
@@ -198,7 +200,7 @@ func (s *session) insertInto(ctx context.Context, slot *resource) error {
 		switch {
 		case f.inUse():
 			if emptied {
-				return s.seenInUse(ctx, slot, err)
+				return s.seenInUse(ctx, slot, f)
 			}
 			emptied = true
 			if err := s.eject(ctx, slot); err != nil {
@@ -212,7 +214,7 @@ func (s *session) insertInto(ctx context.Context, slot *resource) error {
 }
 
 // seenInUse looks whether a drive that is in use has what was to be inserted.
-func (s *session) seenInUse(ctx context.Context, slot *resource, refusal error) error {
+func (s *session) seenInUse(ctx context.Context, slot *resource, refusal *failure) error {
 	fresh, err := s.get(ctx, slot.path)
 	if err != nil {
 		return err
@@ -220,8 +222,15 @@ func (s *session) seenInUse(ctx context.Context, slot *resource, refusal error) 
 	if *slot = *fresh; inserted(slot.object) && holds(slot.object, s.image) {
 		return nil
 	}
-	f, _ := asFailure(refusal)
-	return &Error{Type: ProvisioningError, Code: f.code(), Err: refusal, Message: fmt.Sprintf("The virtual drive of %s (%s) is in use and can't be emptied; close remote consoles that share a medium, or restart the BMC; it says: %q.", s.name, slot.path, f.said())}
+	return s.stuck(slot, refusal)
+}
+
+func (s *session) stuck(slot *resource, f *failure) error {
+	coded := ""
+	if f.code() != "" {
+		coded = " (" + f.code() + ")"
+	}
+	return &Error{Type: ProvisioningError, Code: f.code(), Err: f, Message: fmt.Sprintf("The virtual drive of %s (%s) is in use and can't be emptied%s; close remote consoles that share a medium, or restart the BMC; it says: %q.", s.name, slot.path, coded, f.said())}
 }
 
 // adapt alters what is inserted as an answer asks for; it is false when there is nothing to alter.

@@ -111,7 +111,12 @@ func (b *BMC) inserts(w http.ResponseWriter, r *http.Request, d *drive, given fi
 	if denied := b.takes(r, d, image); denied != nil {
 		return nil, 0, denied
 	}
-	if b.has(TaskFails) || b.has(TaskSlow) || p.Tasks {
+	return b.fill(w, d, image)
+}
+
+// fill puts an image into a drive, at once or by a task. The mutex is held.
+func (b *BMC) fill(w http.ResponseWriter, d *drive, image string) (fields, int, *refusal) {
+	if b.has(TaskFails) || b.has(TaskSlow) || b.options.Profile.Tasks {
 		b.nextID++
 		id := strconv.Itoa(b.nextID)
 		b.tasks[id] = &task{ends: b.clock.Now().Add(taskTime), fails: b.has(TaskFails)}
@@ -195,7 +200,7 @@ func (b *BMC) eject(d *drive) *refusal {
 }
 
 // change is PATCH of a resource.
-func (b *BMC) change(r *http.Request, path string, given fields) (fields, int, *refusal) {
+func (b *BMC) change(w http.ResponseWriter, r *http.Request, path string, given fields) (fields, int, *refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.resource(path) == nil {
@@ -207,7 +212,14 @@ func (b *BMC) change(r *http.Request, path string, given fields) (fields, int, *
 	if denied := b.tagged(r, path); denied != nil {
 		return nil, 0, denied
 	}
-	b.versions[path]++
+	answer, status, denied := b.changed(w, r, path, given)
+	if denied == nil {
+		b.versions[path]++
+	}
+	return answer, status, denied
+}
+
+func (b *BMC) changed(w http.ResponseWriter, r *http.Request, path string, given fields) (fields, int, *refusal) {
 	p := b.options.Profile
 	if boot, ok := given["Boot"].(map[string]any); ok && (path == b.systemPath() && !p.SettingsBoot || path == b.systemPath()+"/Settings") {
 		return nil, http.StatusNoContent, b.setBoot(boot)
@@ -220,19 +232,18 @@ func (b *BMC) change(r *http.Request, path string, given fields) (fields, int, *
 	}
 	for _, base := range b.mediaPaths() {
 		if id, ok := strings.CutPrefix(path, base+"/"); ok && p.Written {
-			return b.writeDrive(r, b.drives[id], given)
+			return b.writeDrive(w, r, b.drives[id], given)
 		}
 	}
 	return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The HTTP method is not allowed on this resource.")
 }
 
-func (b *BMC) writeDrive(r *http.Request, d *drive, given fields) (fields, int, *refusal) {
+func (b *BMC) writeDrive(w http.ResponseWriter, r *http.Request, d *drive, given fields) (fields, int, *refusal) {
 	if image, ok := given["Image"].(string); ok && given["Inserted"] == true {
 		if denied := b.takes(r, d, image); denied != nil {
 			return nil, 0, denied
 		}
-		d.image, d.kept, d.stale = image, false, time.Time{}
-		return nil, http.StatusNoContent, nil
+		return b.fill(w, d, image)
 	}
 	if image, ok := given["Image"]; ok && image == nil {
 		return nil, http.StatusNoContent, b.eject(d)

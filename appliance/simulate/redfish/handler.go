@@ -160,7 +160,7 @@ func (b *BMC) answer(w http.ResponseWriter, r *http.Request, body []byte) (map[s
 	case http.MethodPost:
 		return b.act(w, r, path, fields, len(body) > 0)
 	case http.MethodPatch:
-		return b.change(r, path, fields)
+		return b.change(w, r, path, fields)
 	}
 	return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The HTTP method is not allowed on this resource.")
 }
