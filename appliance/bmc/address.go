@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -86,8 +87,18 @@ func ParseAddress(text string) (Address, error) {
 	if _, err := netip.ParseAddr(host); err != nil && !dnsName.MatchString(host) {
 		return refuse("The BMC's address %q has the host %q, which is neither an IP address (IPv6 in brackets) nor a DNS name.", text, host)
 	}
+	if port := parsed.Port(); port != "" {
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			return refuse("The BMC's address %q has the port %s; ports are 1 to 65535.", text, port)
+		}
+	}
 	address.URL = (&url.URL{Scheme: transport, Host: parsed.Host}).String()
 	if port := parsed.Port(); port == "" && strings.HasSuffix(parsed.Host, ":") {
+		if port := parsed.Port(); port != "" {
+			if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+				return refuse("The BMC's address %q has the port %s; ports are 1 to 65535.", text, port)
+			}
+		}
 		address.URL = (&url.URL{Scheme: transport, Host: strings.TrimSuffix(parsed.Host, ":")}).String()
 	}
 	path := strings.TrimRight(parsed.Path, "/")

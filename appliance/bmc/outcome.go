@@ -22,6 +22,7 @@ func (r *row) learn(out *outcome, now, seen time.Time) {
 		r.Power = out.power
 	}
 	if out.media != nil {
+		out.media.Image = redact(out.media.Image, "")
 		switch {
 		case !out.media.Inserted:
 			r.Media = nil

@@ -48,8 +48,33 @@ func (r *row) note(now time.Time, warning bool, reason, format string, args ...a
 // shown is what others may see of a row.
 func (r *row) shown() *Server {
 	server := r.Server
-	server.Password = ""
+	server.Password, server.Doing = "", r.doing()
 	return &server
+}
+
+// doing is what goes on with a server, or is waited for.
+func (r *row) doing() string {
+	switch {
+	case r.State == Deleting:
+		return "It is being removed."
+	case r.Error != nil && !r.Error.RetryAt.IsZero():
+		return "It is tried again at " + r.Error.RetryAt.Format(time.TimeOnly) + " UTC."
+	case r.System == nil, !r.CredentialsGood:
+		return "Its BMC is being asked what it is."
+	case r.State == Provisioning:
+		return "It is being booted from the image: " + doing[r.Step] + "."
+	case r.State == Deprovisioning:
+		return "The image is being taken out, and the server switched off."
+	case r.Pending != nil:
+		return fmt.Sprintf("The order %q waits for its turn.", r.Pending.Kind)
+	case r.Repair:
+		return "It came up from the image where its disk was expected; it is being restarted into its disk."
+	case !r.EjectAt.IsZero():
+		return "The image is ejected at " + r.EjectAt.Format(time.TimeOnly) + " UTC, because " + r.EjectWhy + "."
+	case r.State == Provisioned && r.Booted != nil && r.Booted.Host == nil && r.Error == nil:
+		return "It was switched on with the image; its agent has not registered yet."
+	}
+	return ""
 }
 
 // bootedAsWanted tells whether the server was booted from the image that is wanted now.

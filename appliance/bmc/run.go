@@ -286,7 +286,7 @@ func (r *row) hear(host Host, now time.Time) bool {
 	}
 	heard := false
 	if r.Booted.Host == nil {
-		if host.Registered.Before(r.Booted.At) {
+		if host.Registered.Before(r.Operations.Provision.Start) {
 			return false // it registered before the boot that is waited for
 		}
 		heard = true

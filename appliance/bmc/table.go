@@ -53,7 +53,7 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 			break
 		}
 	}
-	reader.FieldsPerRecord, reader.TrimLeadingSpace, reader.Comment = -1, true, '#'
+	reader.FieldsPerRecord, reader.TrimLeadingSpace, reader.Comment = -1, reader.Comma != '\t', '#'
 	columns := tableColumns
 	var rows []TableRow
 	names := map[string]int{}

@@ -130,7 +130,7 @@ var (
 	secretFields = regexp.MustCompile(`(?i)("(?:[a-z]*password|token|x-auth-token|authtoken|sessionkey|apikey|api_key|secret|csrftoken)"\s*:\s*)"(?:[^"\\]|\\.)*"`)
 	secretQuery  = regexp.MustCompile(`(?i)\b(api_key|apikey|token|image_token|signature|password)=[^&\s"'<>\\]+`)
 	secretPaths  = regexp.MustCompile(`(/(?:byapikey|bytoken)/)[^/\s"'<>\\]+`)
-	shortCodes   = regexp.MustCompile(`(/i/[a-z2-7]{4})[a-z2-7]{4,}(\.)`)
+	shortCodes   = regexp.MustCompile(`\b([a-z2-7]{4})[a-z2-7]{12}(\.iso)`) // of short URLs; BMCs show the name alone, too
 	sessionPaths = regexp.MustCompile(`(/Sessions/)[^/\s"'<>\\?,}]+`)
 	sessionIDs   = regexp.MustCompile(`("@odata\.type"\s*:\s*"#Session\.[^}]*?"Id"\s*:\s*)"[^"]*"`)
 )

@@ -342,7 +342,7 @@ func (w *worker) look(ctx context.Context, s *session, out *outcome) error {
 	out.media = &Media{}
 	for _, slot := range slots {
 		if inserted(slot.object) {
-			out.media = &Media{Slot: slot.path, Inserted: true, Image: redact(orText(slot.text("Image"), slot.text("ImageName")), s.password)}
+			out.media = &Media{Slot: slot.path, Inserted: true, Image: orText(slot.text("Image"), slot.text("ImageName"))}
 			break
 		}
 	}
@@ -366,7 +366,7 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, out *outcome) err
 	if r.Image != image {
 		from = ""
 	}
-	_, err := s.boot(ctx, r.BootMode, from, func(next step) error {
+	media, err := s.boot(ctx, r.BootMode, from, func(next step) error {
 		return w.alter(ctx, r.Wish, func(r *row, now time.Time) {
 			if r.Step == "" || r.State != Provisioning {
 				r.Operations.Provision = Span{Start: now}
@@ -376,7 +376,7 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, out *outcome) err
 			r.Booted, r.EjectAt, r.Repair = nil, time.Time{}, false
 		})
 	})
-	out.power = powerOf(s.system.object)
+	out.power, out.media = powerOf(s.system.object), media
 	return err
 }
 

@@ -29,7 +29,7 @@ const (
 // demo is a rehearsal site in one process: a registry with a release, a live ISO, an appliance, and hosts.
 type demo struct {
 	listen, dataDir, kubeconfig string
-	hosts                       int
+	hosts, bmcs                 int
 	speed                       float64
 	exit                        bool
 	faults                      string
@@ -57,6 +57,9 @@ func newDemo() *cobra.Command {
 			if d.hosts != 1 && d.hosts < 3 || d.speed <= 0 {
 				return usage("--hosts is %d and --speed %g; hosts are 1 (a single node), 3 or more, and the speed is above zero", d.hosts, d.speed)
 			}
+			if d.bmcs < 0 || d.bmcs > 50 {
+				return usage("--bmcs is %d; it is 0 to 50", d.bmcs)
+			}
 			var err error
 			if d.parsedFaults, err = simulate.ParseFaults(d.faults); err != nil {
 				return usage("--faults: %w", err)
@@ -76,6 +79,7 @@ func newDemo() *cobra.Command {
 	flags.StringVar(&d.dataDir, "data-dir", "", "directory of the appliance's data, which stays; default: a temporary one")
 	flags.StringVar(&d.kubeconfig, "kubeconfig", "", "file to write the new cluster's kubeconfig to; default: demo-kubeconfig with --exit, else none")
 	flags.IntVar(&d.hosts, "hosts", 3, "number of hosts; three are the control plane, the others workers; 1 is a single node")
+	flags.IntVar(&d.bmcs, "bmcs", 3, "number of simulated servers that wait behind their BMCs to be booted; none with --exit")
 	flags.Float64Var(&d.speed, "speed", watchedSpeed, fmt.Sprintf("how many times faster than real hosts they are; default with --exit: %d", unwatchedSpeed))
 	flags.StringVar(&d.faults, "faults", "", "what goes wrong with the hosts, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
 	flags.StringSliceVar(&d.operators, "operators", nil, "operators to install with the cluster, with commas: odf,cnv")
@@ -140,6 +144,11 @@ func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logge
 		}
 		return nil
 	})
+	if !d.exit && d.bmcs > 0 {
+		group.Go(func() error {
+			return d.serveBMCs(groupCtx, running.LocalURL(), filepath.Dir(site.config.DataDir), logger)
+		})
+	}
 	err = group.Wait()
 	if cause := context.Cause(ctx); d.exit && cause != nil && err != nil {
 		return fmt.Errorf("%w (%s)", cause, sentence(err))

@@ -39,6 +39,8 @@ type host struct {
 	orders chan error
 
 	mu sync.Mutex
+	// disc is what was put into its drive; nil if the host finds the infra-env's image by itself.
+	disc *media
 	// agentImage is the agent's version, which an upgrade changes.
 	agentImage string
 	// vips are those that the appliance had verified, by type: the site's DNS answers with them.
@@ -89,6 +91,11 @@ func (h *host) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return h.runFrom(ctx, known, up)
+}
+
+// runFrom lives the host's life from where it is up from.
+func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error {
 	for {
 		var end error
 		if up == fromDisk {

@@ -33,6 +33,12 @@ type media struct {
 // insert finds the discovery image, downloads it and reads the config out of its embed area. The crew's first host to see an image
 // downloads all of it and checks its digest; the others fetch only the ranges that lead to the config.
 func (h *host) insert(ctx context.Context) (*media, error) {
+	h.mu.Lock()
+	disc := h.disc
+	h.mu.Unlock()
+	if disc != nil {
+		return disc, nil
+	}
 	for {
 		found, err := h.readMedia(ctx)
 		if statusOf(err) != http.StatusPreconditionFailed {

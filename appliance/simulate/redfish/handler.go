@@ -187,6 +187,7 @@ func (b *BMC) login(w http.ResponseWriter, body []byte) (map[string]any, int, *r
 		b.sessions[token] = sessionRequests
 	}
 	b.counts["sessions"]++
+	b.tokens, b.most = append(b.tokens, token), max(b.most, len(b.sessions))
 	path := root + "/SessionService/Sessions/" + token[:8]
 	w.Header().Set("X-Auth-Token", token)
 	w.Header().Set("Location", path)

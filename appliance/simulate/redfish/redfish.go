@@ -75,6 +75,8 @@ type BMC struct {
 	started  []Started
 	machine  context.CancelFunc // ends what the server runs
 	requests []string
+	tokens   []string
+	most     int       // sessions at the same time
 	gone     time.Time // until when the BMC has no power
 }
 
@@ -207,6 +209,20 @@ func (b *BMC) Sessions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.sessions)
+}
+
+// Tokens are all that were ever given to a session.
+func (b *BMC) Tokens() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.tokens...)
+}
+
+// MostSessions is how many sessions were open at the same time at most.
+func (b *BMC) MostSessions() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.most
 }
 
 // Requests are the methods and paths of all requests so far.

@@ -1,0 +1,135 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/bmc"
+	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/redfish"
+	"landfall/web/console"
+)
+
+const (
+	demoInfraEnv = "servers" // that the simulated servers boot
+	demoUser     = "root"
+	demoPassword = "demo"
+	firstServer  = 101 // the number of the first, above those of the demo's hosts
+)
+
+// The BMCs of the simulated servers, in turn.
+var demoProfiles = []string{"dell-idrac9", "hpe-ilo6", "supermicro-x12", "lenovo-xcc", "ami-megarac"}
+
+// demoServers are simulated servers that wait behind their BMCs for somebody to boot them.
+type demoServers struct {
+	machines *simulate.Servers
+	bmcs     []*redfish.BMC
+	macs     []string
+}
+
+// serveBMCs offers simulated servers until the context ends, and has the appliance know them.
+func (d *demo) serveBMCs(ctx context.Context, address, folder string, logger *slog.Logger) (err error) {
+	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults, Logger: logger}}
+	defer func() { err = errors.Join(err, servers.close()) }()
+	for i := range d.bmcs {
+		if err := servers.add(i, folder, logger); err != nil {
+			return err
+		}
+	}
+	if err := servers.introduce(ctx, &client{url: address}); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("add the simulated servers: %w", err)
+	}
+	d.say("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   boots one\n", address, d.bmcs, address)
+	<-ctx.Done()
+	return nil
+}
+
+// add starts the BMC of one more server.
+func (s *demoServers) add(i int, folder string, logger *slog.Logger) error {
+	mac := fmt.Sprintf("52:54:00:de:30:%02x", i+1)
+	s.macs = append(s.macs, mac)
+	s.machines.Planned = append(s.machines.Planned, simulate.Planned{Hostname: fmt.Sprintf("server-%d", i+1), MAC: mac})
+	profile, _ := redfish.ProfileByName(demoProfiles[i%len(demoProfiles)])
+	stand := redfish.New(redfish.Options{
+		Profile: profile, Username: demoUser, Password: demoPassword, MACs: []string{mac}, Serial: fmt.Sprintf("DEMO%04d", i+1),
+		UUID: fmt.Sprintf("de300000-0000-4000-8000-%012d", i+1), Dir: folder, Logger: logger,
+		Boot: func(ctx context.Context, image *redfish.Image) {
+			if err := s.machines.Boot(ctx, firstServer+i, image.Path); err != nil && ctx.Err() == nil {
+				logger.Warn("A simulated server came to its end.", "server", i+1, "error", err)
+			}
+		},
+	})
+	if err := stand.Listen("127.0.0.1:0", nil); err != nil {
+		return err
+	}
+	s.bmcs = append(s.bmcs, stand)
+	return nil
+}
+
+func (s *demoServers) close() error {
+	var errs []error
+	for _, stand := range s.bmcs {
+		errs = append(errs, stand.Close())
+	}
+	s.machines.Close()
+	return errors.Join(errs...)
+}
+
+// introduce adds the servers to the appliance, with an infra-env that they boot. One that a kept data directory has already
+// is told where its BMC is now.
+func (s *demoServers) introduce(ctx context.Context, api *client) error {
+	infraEnvID, err := demoServersInfraEnv(ctx, api)
+	if err != nil {
+		return err
+	}
+	var known struct {
+		BMCs []*bmc.Server `json:"bmcs"`
+	}
+	if err := api.call(ctx, http.MethodGet, console.BMCsRoute, nil, &known); err != nil {
+		return err
+	}
+	ids := map[string]string{}
+	for _, server := range known.BMCs {
+		ids[server.Name] = server.ID
+	}
+	for i, stand := range s.bmcs {
+		name, address := fmt.Sprintf("server-%d", i+1), "redfish-virtualmedia+"+stand.URL()
+		if id := ids[name]; id != "" {
+			err = api.call(ctx, http.MethodPatch, bmcPath(id), &console.BMCUpdate{Address: &address}, nil)
+		} else {
+			err = api.call(ctx, http.MethodPost, console.BMCsRoute, &console.BMCCreate{
+				Name: name, Address: address, Username: demoUser, Password: demoPassword, BootMAC: s.macs[i], InfraEnvID: infraEnvID,
+			}, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// demoServersInfraEnv is the infra-env that the servers boot. It belongs to no cluster: they are given to one when they are up.
+func demoServersInfraEnv(ctx context.Context, api *client) (string, error) {
+	var known []*models.InfraEnv
+	if err := api.call(ctx, http.MethodGet, apiPath+"/infra-envs", nil, &known); err != nil {
+		return "", err
+	}
+	for _, env := range known {
+		if swag.StringValue(env.Name) == demoInfraEnv {
+			return env.ID.String(), nil
+		}
+	}
+	env := new(models.InfraEnv)
+	params := &models.InfraEnvCreateParams{Name: swag.String(demoInfraEnv), PullSecret: swag.String(demoPullSecret), ImageType: models.ImageTypeFullIso}
+	err := api.call(ctx, http.MethodPost, apiPath+"/infra-envs", params, env)
+	if err != nil {
+		return "", err
+	}
+	return env.ID.String(), nil
+}

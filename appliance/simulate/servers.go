@@ -1,0 +1,134 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+
+	"landfall/ignition"
+	"landfall/isogen"
+)
+
+// Servers are machines that somebody else switches on, such as the stand-ins of their BMCs: they come up from the disc that they
+// are given. Those that boot images of one infra-env are one crew. Set the fields before the first Boot.
+type Servers struct {
+	// Planned are the machines, the first with the number First.
+	Planned []Planned
+	First   int
+	// Speed, Faults and Network are those of a Crew.
+	Speed   float64
+	Faults  Faults
+	Network netip.Prefix
+	Logger  *slog.Logger // nil discards
+
+	mu    sync.Mutex
+	crews map[string]*serverCrew // by infra-env
+	life  context.Context
+	end   context.CancelFunc
+}
+
+// serverCrew is a crew whose hosts come up one by one.
+type serverCrew struct {
+	*Crew
+	hosts map[int]*host
+	up    map[int]*sync.Mutex // held while that machine is up
+}
+
+// Boot has the machine of that number be up from the disc at path until the context ends, or until it is installed for good. A
+// disc without a discovery config boots nothing; the error says so.
+func (s *Servers) Boot(ctx context.Context, number int, path string) error {
+	inserted, err := readDisc(path)
+	if err != nil {
+		return err
+	}
+	crew, err := s.crew(inserted)
+	if err != nil {
+		return err
+	}
+	h := crew.hosts[number]
+	if h == nil {
+		return fmt.Errorf("there is no simulated server number %d", number)
+	}
+	crew.up[number].Lock()
+	defer crew.up[number].Unlock()
+	h.mu.Lock()
+	h.disc = inserted
+	h.mu.Unlock()
+	crew.mu.Lock()
+	crew.pending++
+	crew.mu.Unlock()
+	err = h.runFrom(context.WithValue(ctx, linkKey{}, h.link), nil, fromImage)
+	crew.finish(h, err)
+	return err
+}
+
+// Close ends what speaks for the clusters that the machines were installed as.
+func (s *Servers) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		s.end()
+	}
+	for _, crew := range s.crews {
+		crew.controllers.Wait()
+	}
+}
+
+func (s *Servers) crew(disc *media) (*serverCrew, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life == nil {
+		s.life, s.end = context.WithCancel(context.Background())
+		s.crews = map[string]*serverCrew{}
+	}
+	id := disc.config.InfraEnvID
+	if known := s.crews[id]; known != nil {
+		return known, nil
+	}
+	crew := &serverCrew{
+		Crew: &Crew{
+			URL: disc.config.ServiceURL, InfraEnvID: id, Count: len(s.Planned), First: s.First, Planned: s.Planned, Speed: s.Speed, Faults: s.Faults,
+			Network: s.Network, Logger: s.Logger, KeepFailed: true,
+		},
+		hosts: map[int]*host{}, up: map[int]*sync.Mutex{},
+	}
+	if err := crew.prepare(); err != nil {
+		return nil, err
+	}
+	hosts, err := crew.muster()
+	if err != nil {
+		return nil, err
+	}
+	crew.life = s.life
+	for _, h := range hosts {
+		crew.hosts[h.machine.number], crew.up[h.machine.number] = h, new(sync.Mutex)
+	}
+	s.crews[id] = crew
+	return crew, nil
+}
+
+// readDisc reads the config out of a disc.
+func readDisc(path string) (_ *media, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the disc: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read the disc: %w", err)
+	}
+	payload, err := isogen.Embedded(file, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("the disc boots no discovery: %w", err)
+	}
+	config, err := ignition.ReadDiscovery(payload.Ignition)
+	if err != nil {
+		return nil, fmt.Errorf("the disc boots no discovery: %w", err)
+	}
+	return &media{config: config}, nil
+}
