@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,7 +41,7 @@ func (s storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object
 		Decorator:               s.open,
 		EnableGarbageCollection: true,
 		DeleteCollectionWorkers: 4,
-		ResourcePrefix:          "/" + objects.Kind{Group: resource.Group, Resource: resource.Resource}.Key("", ""),
+		ResourcePrefix:          strings.TrimSuffix("/"+objects.Kind{Group: resource.Group, Resource: resource.Resource}.Key("", ""), "/"),
 	}, nil
 }
 
