@@ -12,6 +12,7 @@ const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 const NetworksPage = lazy(() => import('./networks/NetworksPage'));
 const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
+const BmcPage = lazy(() => import('./bmc/BmcPage'));
 const AmsPage = lazy(() => import('./ams/AmsPage'));
 const ReferencePage = lazy(() => import('./reference/ReferencePage'));
 
@@ -33,6 +34,7 @@ export const App = () => (
               <Route path="/doctor" element={<DoctorPage />} />
               <Route path="/networks" element={<NetworksPage />} />
               <Route path="/mirror" element={<MirrorPage />} />
+              <Route path="/servers" element={<BmcPage />} />
               <Route path="/ams" element={<AmsPage />} />
               <Route path="/reference" element={<ReferencePage />} />
               <Route path="*" element={<Installer />} />

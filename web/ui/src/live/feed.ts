@@ -1,7 +1,7 @@
 /** One entry of the appliance's change feed: an object of that kind was written or deleted at that revision. */
 export type Change = {
   revision: number;
-  kind: 'clusters' | 'hosts' | 'infra-envs' | 'events';
+  kind: 'clusters' | 'hosts' | 'infra-envs' | 'events' | 'bmcs';
   id: string;
   /** The cluster that the object belongs to; empty if it belongs to none. */
   cluster_id: string;
@@ -171,7 +171,7 @@ export const parseChange = (data: string): Change | undefined => {
   if (typeof revision !== 'number' || typeof id !== 'string') {
     return undefined;
   }
-  if (kind !== 'clusters' && kind !== 'hosts' && kind !== 'infra-envs' && kind !== 'events') {
+  if (kind !== 'clusters' && kind !== 'hosts' && kind !== 'infra-envs' && kind !== 'events' && kind !== 'bmcs') {
     return undefined;
   }
   return { revision, kind, id, cluster_id: typeof cluster === 'string' ? cluster : '' };

@@ -27,6 +27,7 @@ const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/assisted-in
 
 const pages = [
   { path: '/assisted-installer/clusters', name: 'Clusters' },
+  { path: '/servers', name: 'Servers' },
   { path: '/os-images', name: 'OS images' },
   { path: '/networks', name: 'Networks' },
   { path: '/mirror', name: 'Mirror' },

@@ -1,0 +1,26 @@
+import { useCallback } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
+import { ApplianceError } from '../shell/request';
+import { useAnswer } from '../shell/useAnswer';
+import { readHost } from './api';
+
+const wait = () => 10_000;
+
+/** The host that came up on a server, as a way to its cluster. */
+export const HostLink = ({ infraEnvId, id }: { infraEnvId: string; id: string }) => {
+  const ask = useCallback((signal: AbortSignal) => readHost(infraEnvId, id, signal), [infraEnvId, id]);
+  const { answer, error } = useAnswer(ask, wait);
+  if (error instanceof ApplianceError && error.status === 404) {
+    return <span className="landfall-subtle">gone</span>;
+  }
+  if (!answer) {
+    return null;
+  }
+  const name = answer.requested_hostname ?? id;
+  return (
+    <>
+      {answer.cluster_id ? <Link to={`/assisted-installer/clusters/${answer.cluster_id}`}>{name}</Link> : name}
+      <div className="landfall-subtle">{answer.status}</div>
+    </>
+  );
+};

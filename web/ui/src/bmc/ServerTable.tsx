@@ -1,0 +1,206 @@
+import {
+  Button,
+  Card,
+  CardBody,
+  EmptyState,
+  EmptyStateBody,
+  Flex,
+  FlexItem,
+  Label,
+  Pagination,
+  SearchInput,
+  ToggleGroup,
+  ToggleGroupItem,
+} from '@patternfly/react-core';
+import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr, type IAction } from '@patternfly/react-table';
+import { useState } from 'react';
+import { asSentence, moment } from '../shell/quantities';
+import { eject, inspect, switchPower, type InfraEnv, type Server } from './api';
+import type { Act } from './BmcPage';
+import { BootDialog } from './BootDialog';
+import { Conversations } from './Conversations';
+import { HostLink } from './HostLink';
+import { RemoveDialog } from './RemoveDialog';
+import { doing, factsOf, mediaOf, modelOf, powerOf, states } from './words';
+
+type Props = { servers: Server[]; infraEnvs: InfraEnv[]; act: Act };
+type Dialog = { kind: 'boot' | 'remove' | 'said'; server: Server };
+
+const pageSize = 50;
+
+/** All servers: what they are, what goes on, and what is wrong. */
+export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
+  const [part, setPart] = useState('');
+  const [wrong, setWrong] = useState(false);
+  const [page, setPage] = useState(1);
+  const [dialog, setDialog] = useState<Dialog>();
+  const failing = servers.filter((server) => server.error);
+  const chosen = (wrong ? failing : servers).filter(({ name, address }) => `${name} ${address}`.includes(part.trim()));
+  const shown = chosen.slice((page - 1) * pageSize, page * pageSize);
+  const choose = (onlyWrong: boolean) => {
+    setWrong(onlyWrong);
+    setPage(1);
+  };
+  const close = () => {
+    setDialog(undefined);
+  };
+  if (servers.length === 0) {
+    return (
+      <EmptyState titleText="No servers" headingLevel="h2" variant="sm">
+        <EmptyStateBody>Add servers by the addresses of their BMCs, or boot hosts by hand: both ways lead to a cluster.</EmptyStateBody>
+      </EmptyState>
+    );
+  }
+  return (
+    <Card>
+      <CardBody>
+        <Flex gap={{ default: 'gapMd' }}>
+          <ToggleGroup aria-label="Which servers">
+            <ToggleGroupItem
+              text={`All (${String(servers.length)})`}
+              isSelected={!wrong}
+              onChange={() => {
+                choose(false);
+              }}
+            />
+            <ToggleGroupItem
+              text={`With an error (${String(failing.length)})`}
+              isSelected={wrong}
+              onChange={() => {
+                choose(true);
+              }}
+            />
+          </ToggleGroup>
+          <FlexItem>
+            <SearchInput
+              aria-label="Part of the name or address"
+              placeholder="Part of the name or address"
+              value={part}
+              onChange={(_event, value) => {
+                setPart(value);
+                setPage(1);
+              }}
+              onClear={() => {
+                setPart('');
+              }}
+            />
+          </FlexItem>
+          {chosen.length > pageSize && (
+            <Pagination
+              isCompact
+              itemCount={chosen.length}
+              perPage={pageSize}
+              page={page}
+              perPageOptions={[{ title: String(pageSize), value: pageSize }]}
+              onSetPage={(_event, wanted) => {
+                setPage(wanted);
+              }}
+            />
+          )}
+        </Flex>
+        <Table aria-label="Servers" variant="compact">
+          <Thead>
+            <Tr>
+              <Th width={20}>Server</Th>
+              <Th width={30}>State</Th>
+              <Th>Power</Th>
+              <Th width={15}>Drive</Th>
+              <Th>Model</Th>
+              <Th>Host</Th>
+              <Th screenReaderText="Actions" />
+            </Tr>
+          </Thead>
+          <Tbody>
+            {shown.map((server) => (
+              <Row key={server.id} server={server} infraEnvs={infraEnvs} act={act} open={setDialog} />
+            ))}
+          </Tbody>
+        </Table>
+        {dialog?.kind === 'boot' && <BootDialog server={dialog.server} infraEnvs={infraEnvs} act={act} onClose={close} />}
+        {dialog?.kind === 'remove' && <RemoveDialog server={dialog.server} act={act} onClose={close} />}
+        {dialog?.kind === 'said' && <Conversations server={dialog.server} onClose={close} />}
+      </CardBody>
+    </Card>
+  );
+};
+
+type RowProps = { server: Server; infraEnvs: InfraEnv[]; act: Act; open: (dialog: Dialog) => void };
+
+const Row = ({ server, infraEnvs, act, open }: RowProps) => {
+  const { name, color } = states[server.state];
+  const { error, owner, detached, system, booted, last_seen: seen } = server;
+  const order = (title: string, work: () => Promise<unknown>, isDisabled = false): IAction => ({
+    title,
+    isDisabled,
+    onClick: () => void act(work),
+  });
+  const actions: IAction[] = [
+    order('Power on', () => switchPower(server.id, 'on'), server.power === 'on'),
+    order('Shut down', () => switchPower(server.id, 'soft'), server.power === 'off'),
+    order('Power off', () => switchPower(server.id, 'off'), server.power === 'off'),
+    order('Restart', () => switchPower(server.id, 'reset'), server.power === 'off'),
+    order('Eject the image', () => eject(server.id)),
+    order('Ask the BMC anew', () => inspect(server.id)),
+    { isSeparator: true },
+    {
+      title: 'Remove',
+      isDisabled: owner !== undefined,
+      onClick: () => {
+        open({ kind: 'remove', server });
+      },
+    },
+  ];
+  return (
+    <Tr data-testid="bmc-server">
+      <Td dataLabel="Server">
+        {server.name}
+        <div className="landfall-subtle landfall-address">{server.address}</div>
+        {owner && <div className="landfall-subtle">Decided by {owner}</div>}
+      </Td>
+      <Td dataLabel="State">
+        <Label color={error ? 'red' : color}>{name}</Label> {detached && <Label>Detached</Label>}
+        {doing(server) && <div>{asSentence(doing(server))}</div>}
+        {error && (
+          <div data-testid="bmc-error">
+            {asSentence(error.message)}
+            <div className="landfall-subtle">{factsOf(error)}</div>
+          </div>
+        )}
+      </Td>
+      <Td dataLabel="Power">
+        {powerOf(server)}
+        {seen && <div className="landfall-subtle">seen {moment(seen)}</div>}
+      </Td>
+      <Td dataLabel="Drive">{mediaOf(server, infraEnvs)}</Td>
+      <Td dataLabel="Model">
+        {modelOf(server)}
+        <div className="landfall-subtle">{system?.serial_number}</div>
+      </Td>
+      <Td dataLabel="Host">{booted?.host && <HostLink infraEnvId={booted.host.infra_env_id} id={booted.host.id} />}</Td>
+      <Td dataLabel="Actions" isActionCell>
+        <Flex gap={{ default: 'gapSm' }} flexWrap={{ default: 'nowrap' }}>
+          <Button
+            variant="secondary"
+            size="sm"
+            isDisabled={server.state === 'deleting'}
+            onClick={() => {
+              open({ kind: 'boot', server });
+            }}
+          >
+            Boot now
+          </Button>
+          <Button
+            variant="link"
+            size="sm"
+            onClick={() => {
+              open({ kind: 'said', server });
+            }}
+          >
+            Conversations
+          </Button>
+          <ActionsColumn items={actions} aria-label={`More for ${server.name}`} />
+        </Flex>
+      </Td>
+    </Tr>
+  );
+};

@@ -1,0 +1,108 @@
+import { getJSON, request } from '../shell/request';
+
+const root = '/api/landfall/v1/bmcs';
+
+export type State = 'registering' | 'available' | 'provisioning' | 'provisioned' | 'deprovisioning' | 'deleting';
+
+/** A server as its BMC and the appliance know it; `GET /api/landfall/v1/bmcs` lists them. */
+export type Server = {
+  id: string;
+  name: string;
+  /** What decides about the server when people do not, such as a BareMetalHost. */
+  owner?: string;
+  address: string;
+  infra_env_id?: string;
+  detached?: boolean;
+  state: State;
+  doing?: string;
+  power: '' | 'on' | 'off' | 'powering-on' | 'powering-off';
+  system?: { manufacturer?: string; model?: string; serial_number?: string; memory_gib?: number; processors?: number };
+  media?: { slot: string; image?: string; inserted: boolean };
+  booted?: { infra_env_id?: string; at: string; host?: { infra_env_id: string; id: string } };
+  error?: { type: string; message: string; code?: string; count: number; retry_at?: string };
+  pending?: { kind: string; at: string };
+  last_seen?: string;
+};
+
+export type NewServer = {
+  name: string;
+  address: string;
+  username: string;
+  password: string;
+  skip_verify?: boolean;
+  boot_mac?: string;
+  infra_env_id?: string;
+};
+
+export type Imported = {
+  added: number;
+  failed: number;
+  rows: { line: number; name: string; id?: string; error?: string }[];
+};
+
+/** One request to a BMC and what it answered. */
+export type Exchange = {
+  at: string;
+  took_ns: number;
+  method: string;
+  path: string;
+  headers?: string[];
+  request?: string;
+  status?: number;
+  answer_headers?: string[];
+  answer?: string;
+  error?: string;
+};
+
+/** What was said to a BMC from login to logout, without secrets. */
+export type Conversation = {
+  id: string;
+  about: string;
+  start: string;
+  end?: string;
+  outcome?: string;
+  exchanges: Exchange[];
+  left_out?: number;
+  repeated?: number;
+};
+
+export type Power = 'on' | 'off' | 'soft' | 'reset';
+
+const one = (id: string) => `${root}/${encodeURIComponent(id)}`;
+
+export const listServers = async (signal?: AbortSignal): Promise<Server[]> =>
+  (await getJSON<{ bmcs: Server[] }>(root, signal)).bmcs;
+
+export const addServer = (server: NewServer) => request('POST', root, { json: server });
+
+/** Adds the servers of a table; with `dry` it is only said what would come of it. */
+export const importTable = async (table: string, dry: boolean): Promise<Imported> =>
+  (await (
+    await request('POST', `${root}/import${dry ? '?dry_run=true' : ''}`, { headers: { 'Content-Type': 'text/csv' }, body: table })
+  ).json()) as Imported;
+
+export const boot = (id: string, infraEnvId: string) =>
+  request('POST', `${one(id)}/actions/boot`, { json: { infra_env_id: infraEnvId } });
+
+export const switchPower = (id: string, action: Power) => request('POST', `${one(id)}/actions/power`, { json: { action } });
+
+export const eject = (id: string) => request('POST', `${one(id)}/actions/eject`);
+
+export const inspect = (id: string) => request('POST', `${one(id)}/actions/inspect`);
+
+export const remove = (id: string, powerOff: boolean) =>
+  request('DELETE', `${one(id)}${powerOff ? '?power_off=true' : ''}`);
+
+export const listConversations = async (id: string, signal?: AbortSignal): Promise<Conversation[]> =>
+  (await getJSON<{ conversations: Conversation[] }>(`${one(id)}/conversations`, signal)).conversations.reverse();
+
+export type InfraEnv = { id: string; name: string };
+
+export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> =>
+  getJSON<InfraEnv[]>('/api/assisted-install/v2/infra-envs', signal);
+
+/** A host that came up on a server. */
+export type Host = { id: string; requested_hostname?: string; cluster_id?: string; status?: string };
+
+export const readHost = (infraEnvId: string, id: string, signal?: AbortSignal): Promise<Host> =>
+  getJSON<Host>(`/api/assisted-install/v2/infra-envs/${infraEnvId}/hosts/${id}`, signal);

@@ -1,0 +1,28 @@
+import { useEffect } from 'react';
+import { useLive } from '../live/LiveProvider';
+import { Refresh } from '../live/refresh';
+import { useAnswer, type Asked } from '../shell/useAnswer';
+import { listServers, type Server } from './api';
+import { isMoving } from './words';
+
+const wait = (servers: Server[] | undefined) => (servers?.some(isMoving) && servers.length < 200 ? 2_000 : 10_000);
+
+/** The servers, asked for again when the feed tells that one changed. */
+export const useServers = (): Asked<Server[]> => {
+  const live = useLive();
+  const asked = useAnswer(listServers, wait);
+  const { askAgain } = asked;
+  useEffect(() => {
+    const refresh = new Refresh(askAgain);
+    const leave = live.subscribe((notice) => {
+      if (notice === 'everything' || notice.kind === 'bmcs') {
+        refresh.changed();
+      }
+    });
+    return () => {
+      leave();
+      refresh.stop();
+    };
+  }, [live, askAgain]);
+  return asked;
+};
