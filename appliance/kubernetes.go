@@ -29,6 +29,7 @@ type kubernetesAPI struct {
 	objects *objects.Objects
 	loop    *controller.Loop
 	server  *kube.Server
+	hive    *hiveControllers
 	runs    []func(context.Context) error // what the controllers follow beside the loop
 
 	listener net.Listener // of its own; nil: the appliance's serves it, or it runs already
@@ -47,6 +48,7 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err e
 	}
 	k.objects = objects.New(k.box, nil)
 	k.loop = controller.New(a.db, clockwork.NewRealClock(), a.log)
+	k.hive = a.newHiveControllers(k.objects)
 	if a.config.Kubernetes.Listen == "" {
 		return k, nil
 	}
@@ -60,7 +62,10 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err e
 
 // projector writes objects for what the engine does; nil if the door is shut.
 func (k *kubernetesAPI) projector() engine.Projector {
-	return nil
+	if k == nil {
+		return nil
+	}
+	return k.hive.projectors()
 }
 
 // wireKubernetes adds the controllers and their admission rules, now that there is an engine, and the routes.
@@ -71,7 +76,7 @@ func (a *Appliance) wireKubernetes() error {
 		return nil
 	}
 	var rules []admission.Interface
-	// Hive's and the Assisted Installer's kinds: rules = append(rules, ...), k.loop.Add(...)
+	rules = append(rules, k.hive.addTo(k.loop, a.engine)...)
 	rules = append(rules, a.addMetal(k))
 	address := a.address
 	if k.address != nil {
@@ -95,7 +100,7 @@ func (a *Appliance) runKubernetes() []func(context.Context) error {
 	if k == nil {
 		return nil
 	}
-	runs := append([]func(context.Context) error{k.server.Run, k.loop.Run}, k.runs...)
+	runs := append([]func(context.Context) error{k.server.Run, k.hive.thenRun(k.loop.Run)}, k.runs...)
 	if k.web != nil {
 		runs = append(runs, func(ctx context.Context) error {
 			listener := k.listener

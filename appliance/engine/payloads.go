@@ -60,3 +60,16 @@ func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, e
 	}
 	return image, nil
 }
+
+// ReadRelease reads through the site's mirror which OpenShift a pull spec is of, and for which architecture.
+func (e *Engine) ReadRelease(ctx context.Context, pullSpec, pullSecret string) (*ReleaseImage, error) {
+	payload, err := e.payload(ctx, e.access(mirror.Level{}).Releases, pullSpec, "", pullSecret)
+	if err != nil {
+		return nil, err
+	}
+	image := &ReleaseImage{OpenshiftVersion: payload.Version, CPUArchitecture: payload.Architecture, URL: pullSpec}
+	if payload.Multi {
+		image.CPUArchitecture = severalArchitectures
+	}
+	return image, nil
+}

@@ -1,0 +1,88 @@
+package appliance
+
+import (
+	"context"
+
+	"github.com/jonboulle/clockwork"
+	"k8s.io/apiserver/pkg/admission"
+
+	"landfall/appliance/controller"
+	"landfall/appliance/engine"
+	"landfall/appliance/hive"
+	"landfall/appliance/mirror"
+	"landfall/appliance/objects"
+	"landfall/store"
+)
+
+// hiveControllers are the controllers of Hive's and the Assisted Installer's kinds.
+type hiveControllers struct {
+	clusters *hive.Clusters
+	hosts    *hive.Hosts
+}
+
+func (a *Appliance) newHiveControllers(o *objects.Objects) *hiveControllers {
+	clock, site := clockwork.NewRealClock(), hiveSite{a}
+	return &hiveControllers{
+		clusters: hive.NewClusters(hive.ClustersOptions{DB: a.db, Objects: o, Mirrors: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
+		hosts:    hive.NewHosts(hive.HostsOptions{DB: a.db, Objects: o, Mirrors: site, OSImages: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
+	}
+}
+
+// projectors are both: what clusters show depends on the Agents of their hosts.
+func (h *hiveControllers) projectors() engine.Projector { return hive.Projectors{h.hosts, h.clusters} }
+
+// addTo has a loop call the controllers, and returns the rules by which their kinds are admitted.
+func (h *hiveControllers) addTo(loop *controller.Loop, e *engine.Engine) []admission.Interface {
+	h.clusters.Use(e)
+	h.hosts.Use(e)
+	h.clusters.AddTo(loop)
+	h.hosts.AddTo(loop)
+	return nil
+}
+
+// thenRun shows what there is in objects before the controllers run.
+func (h *hiveControllers) thenRun(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := h.clusters.Adopt(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		return run(ctx)
+	}
+}
+
+// hiveSite is what the controllers ask of the site.
+type hiveSite struct{ a *Appliance }
+
+// SetMirror implements hive.Mirrors.
+func (s hiveSite) SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error {
+	m := s.a.mirror
+	if rules != nil {
+		_, err := m.Import(ctx, level, name, rules)
+		return err
+	}
+	held := false
+	if err := s.a.db.View(func(tx *store.Tx) error {
+		held = mirrorImports.Exists(tx, importKey(level, name))
+		return nil
+	}); err != nil || !held {
+		return err
+	}
+	return m.Remove(ctx, level, name)
+}
+
+// Known implements hive.OSImages.
+func (s hiveSite) Known(version, architecture string) bool {
+	if architecture == "" {
+		architecture = "x86_64"
+	}
+	images, err := s.a.images.List()
+	if err != nil {
+		return false
+	}
+	for _, image := range images {
+		if image.OpenshiftVersion == version && image.CPUArchitecture == architecture {
+			return true
+		}
+	}
+	return false
+}
