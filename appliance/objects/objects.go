@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -170,7 +171,7 @@ func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string, fn fun
 	if err := fn(u); err != nil {
 		return err
 	}
-	if u.GetDeletionTimestamp() != nil && len(u.GetFinalizers()) == 0 {
+	if u.GetDeletionTimestamp() != nil && !held(kind, u) {
 		return o.remove(tx, kind, namespace, name)
 	}
 	if equality.Semantic.DeepEqual(before.Object, u.Object) {
@@ -203,7 +204,7 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 	if err != nil {
 		return err
 	}
-	if len(u.GetFinalizers()) == 0 {
+	if !held(kind, u) {
 		return o.remove(tx, kind, namespace, name)
 	}
 	if u.GetDeletionTimestamp() != nil {
@@ -212,10 +213,24 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 	deleted, grace := metav1.NewTime(now.UTC().Truncate(time.Second)), int64(0)
 	u.SetDeletionTimestamp(&deleted)
 	u.SetDeletionGracePeriodSeconds(&grace)
+	if kind == Namespaces {
+		if err := unstructured.SetNestedField(u.Object, string(corev1.NamespaceTerminating), "status", "phase"); err != nil {
+			return err
+		}
+	}
 	if kind.Group != "" {
 		u.SetGeneration(u.GetGeneration() + 1)
 	}
 	return o.put(tx, kind, u)
+}
+
+// held tells whether something must be done before an object may go. A namespace has finalizers in its spec, too: it goes when it is empty.
+func held(kind Kind, u *unstructured.Unstructured) bool {
+	if len(u.GetFinalizers()) > 0 {
+		return true
+	}
+	inSpec, _, err := unstructured.NestedSlice(u.Object, "spec", "finalizers")
+	return kind.Resource == Namespaces.Resource && kind.Group == "" && err == nil && len(inSpec) > 0
 }
 
 func (o *Objects) remove(tx *store.Tx, kind Kind, namespace, name string) error {

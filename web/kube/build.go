@@ -73,7 +73,7 @@ func (s *Server) build(client *kubernetes.Client) (*genericapiserver.GenericAPIS
 func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedConfig {
 	config := genericapiserver.NewRecommendedConfig(extensions.Codecs)
 	config.ExternalAddress = s.options.Address
-	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	config.EffectiveVersion = version{compatibility.DefaultBuildEffectiveVersion()}
 	config.LoopbackClientConfig = s.Client()
 	config.Authentication.Authenticator = everybody(anonymous.NewAuthenticator(nil))
 	config.Authorization.Authorizer = authorizer.AuthorizerFunc(authorize)

@@ -6,6 +6,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -110,6 +111,9 @@ func (s *Server) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	keeper := newKeeper(s, newDiscovery(api.DiscoveryGroupManager))
+	failed := make(chan error, 1)
+	running.Go(func() { failed <- keeper.run(ctx) })
 	api.RunPostStartHooks(ctx)
 	if err := s.awaitReady(ctx, own); err != nil {
 		return err
@@ -117,8 +121,12 @@ func (s *Server) Run(ctx context.Context) error {
 	s.handler.Store(&inner)
 	close(s.ready)
 	s.options.Logger.Info("The Kubernetes API is served.", "took", time.Since(start).Round(time.Millisecond))
-	<-ctx.Done()
-	return api.RunPreShutdownHooks()
+	select {
+	case <-ctx.Done():
+		return api.RunPreShutdownHooks()
+	case err := <-failed:
+		return errors.Join(err, api.RunPreShutdownHooks())
+	}
 }
 
 // awaitReady asks the API whether it is ready until it is. The check that is left out looks for what others look for as well, but only every 100 ms.

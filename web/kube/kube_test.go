@@ -2,11 +2,14 @@ package kube_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,9 +22,12 @@ import (
 
 // site is an API server over a store of its own.
 type site struct {
-	db     *store.DB
-	server *kube.Server
-	client dynamic.Interface
+	db      *store.DB
+	options kube.Options
+	server  *kube.Server
+	client  dynamic.Interface
+	cancel  context.CancelFunc
+	ended   chan error
 }
 
 func newSite(t testing.TB, options ...func(*kube.Options)) *site {
@@ -33,38 +39,80 @@ func newSite(t testing.TB, options ...func(*kube.Options)) *site {
 	for _, option := range options {
 		option(&o)
 	}
-	server := kube.New(o)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
+	s := &site{db: db, options: o}
+	s.start(t)
 	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
+		s.stop(t)
 		require.NoError(t, db.Close())
 	})
+	return s
+}
+
+// start serves the API, stop ends it; what is stored stays.
+func (s *site) start(t testing.TB) {
+	s.server = kube.New(s.options)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel, s.ended = cancel, make(chan error, 1)
+	go func() { s.ended <- s.server.Run(ctx) }()
 	select {
-	case <-server.Ready():
-	case err := <-ended:
-		ended <- nil
+	case <-s.server.Ready():
+	case err := <-s.ended:
+		s.ended <- nil
 		require.NoError(t, err)
 	}
-	client, err := dynamic.NewForConfig(server.Client())
+	client, err := dynamic.NewForConfig(s.server.Client())
 	require.NoError(t, err)
-	return &site{db, server, client}
+	s.client = client
 }
 
-func TestX(t *testing.T) {
-	s := newSite(t)
-	res := s.client.Resource(metav1GVR(objects.ClusterImageSets))
-	_, err := res.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "hive.openshift.io/v1", "kind": "ClusterImageSet", "metadata": map[string]any{"name": "one"}, "spec": map[string]any{"releaseImage": "x"},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	list, err := res.List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	t.Log(list)
+func (s *site) stop(t testing.TB) {
+	if s.cancel != nil {
+		s.cancel()
+		require.NoError(t, <-s.ended)
+	}
+	s.cancel = nil
 }
 
-func metav1GVR(k objects.Kind) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+// of is a client of a kind's objects.
+func (s *site) of(kind objects.Kind, namespace string) dynamic.ResourceInterface {
+	at := s.client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource})
+	if kind.Namespaced {
+		return at.Namespace(namespace)
+	}
+	return at
+}
+
+// create makes an object of a manifest in JSON and returns it as it is.
+func (s *site) create(t testing.TB, kind objects.Kind, namespace, name, content string) *unstructured.Unstructured {
+	t.Helper()
+	made, err := s.of(kind, namespace).Create(t.Context(), object(t, kind, namespace, name, content), metav1.CreateOptions{})
+	require.NoError(t, err)
+	return made
+}
+
+func object(t testing.TB, kind objects.Kind, namespace, name, content string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	require.NoError(t, json.Unmarshal([]byte("{"+content+"}"), &u.Object))
+	u.SetAPIVersion(kind.APIVersion())
+	u.SetKind(kind.Kind)
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
+}
+
+// gone waits until an object is not there any more.
+func (s *site) gone(t testing.TB, kind objects.Kind, namespace, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := s.of(kind, namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}, 10*time.Second, 5*time.Millisecond, "%s %s/%s is still there", kind, namespace, name)
+}
+
+func (s *site) get(t testing.TB, kind objects.Kind, namespace, name string) *unstructured.Unstructured {
+	t.Helper()
+	u, err := s.of(kind, namespace).Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return u
 }

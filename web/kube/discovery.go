@@ -1,0 +1,114 @@
+package kube
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericdiscovery "k8s.io/apiserver/pkg/endpoints/discovery"
+
+	"landfall/appliance/objects"
+)
+
+// discovery knows the kinds that are served: the built-in ones and those of resource definitions, as these come and go. It has old clients see the groups of the
+// latter, which the server itself tells new ones only.
+type discovery struct {
+	groups  genericdiscovery.GroupManager
+	builtIn []objects.Kind
+	custom  map[string]definition // by the definition's name
+}
+
+// definition is what of a resource definition is needed here.
+type definition struct {
+	kind     objects.Kind
+	versions []string
+}
+
+func newDiscovery(groups genericdiscovery.GroupManager) discovery {
+	d := discovery{groups: groups, custom: map[string]definition{}, builtIn: []objects.Kind{objects.Namespaces, definitionKind}}
+	for _, r := range resources(0) {
+		d.builtIn = append(d.builtIn, objects.Kind{Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.plural, Namespaced: r.namespaced})
+	}
+	return d
+}
+
+// kind finds a kind that is served.
+func (d discovery) kind(apiVersion, name string) (objects.Kind, bool) {
+	group := groupOf(apiVersion)
+	for _, kind := range d.builtIn {
+		if kind.Group == group && kind.Kind == name {
+			return kind, true
+		}
+	}
+	for _, definition := range d.custom {
+		if definition.kind.Group == group && definition.kind.Kind == name {
+			return definition.kind, true
+		}
+	}
+	return objects.Kind{}, false
+}
+
+var definitionPrefix = definitionKind.Key("", "")
+
+// note takes in a row if it is a resource definition; nil if it has gone.
+func (d discovery) note(key string, row []byte) {
+	name, ok := strings.CutPrefix(key, definitionPrefix)
+	if !ok {
+		return
+	}
+	old := d.custom[name]
+	delete(d.custom, name)
+	if row == nil {
+		d.publish(old.kind.Group)
+		return
+	}
+	var object struct {
+		Spec struct {
+			Group    string                                        `json:"group"`
+			Names    apiextensionsv1.CustomResourceDefinitionNames `json:"names"`
+			Scope    apiextensionsv1.ResourceScope                 `json:"scope"`
+			Versions []struct {
+				Name   string `json:"name"`
+				Served bool   `json:"served"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(row, &object); err != nil {
+		return // the server says what is wrong with it
+	}
+	now := definition{kind: objects.Kind{
+		Group: object.Spec.Group, Kind: object.Spec.Names.Kind, Resource: object.Spec.Names.Plural, Namespaced: object.Spec.Scope == apiextensionsv1.NamespaceScoped,
+	}}
+	for _, version := range object.Spec.Versions {
+		if version.Served {
+			now.versions = append(now.versions, version.Name)
+		}
+	}
+	d.custom[name] = now
+	if !slices.Equal(now.versions, old.versions) {
+		d.publish(now.kind.Group)
+	}
+}
+
+// publish has a group listed as what is in it wants.
+func (d discovery) publish(name string) {
+	group := metav1.APIGroup{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: name}
+	var versions []string
+	for _, definition := range d.custom {
+		if definition.kind.Group == name {
+			versions = append(versions, definition.versions...)
+		}
+	}
+	slices.Sort(versions)
+	for _, version := range slices.Compact(versions) {
+		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version, Version: version})
+	}
+	if len(group.Versions) == 0 {
+		d.groups.RemoveGroup(name)
+		return
+	}
+	group.PreferredVersion = group.Versions[len(group.Versions)-1]
+	d.groups.AddGroup(group)
+}

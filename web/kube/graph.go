@@ -1,0 +1,244 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"landfall/appliance/objects"
+	"landfall/store"
+)
+
+// graph remembers which objects belong to which, by the owners' uids.
+type graph struct {
+	of     map[types.UID]map[string]bool // keys of the objects that belong to an owner
+	owners map[string][]types.UID        // of an object's key
+}
+
+func newGraph() graph {
+	return graph{of: map[types.UID]map[string]bool{}, owners: map[string][]types.UID{}}
+}
+
+func (g graph) set(key string, a about) {
+	g.remove(key)
+	for _, owner := range a.owners {
+		if g.of[owner.UID] == nil {
+			g.of[owner.UID] = map[string]bool{}
+		}
+		g.of[owner.UID][key] = true
+		g.owners[key] = append(g.owners[key], owner.UID)
+	}
+}
+
+func (g graph) remove(key string) {
+	for _, owner := range g.owners[key] {
+		if delete(g.of[owner], key); len(g.of[owner]) == 0 {
+			delete(g.of, owner)
+		}
+	}
+	delete(g.owners, key)
+}
+
+func (g graph) dependents(owner types.UID) []string { return slices.Sorted(maps.Keys(g.of[owner])) }
+
+// look does what an object's owners and finalizers ask for: it goes when the last of its owners has gone; if it is being deleted, what belongs to it goes first
+// or is set free first, where its client wanted that.
+func (k *keeper) look(ctx context.Context, key string) {
+	at := parseKey(key)
+	var follow []string
+	err := k.db.Update(ctx, func(tx *store.Tx) error {
+		follow = nil
+		u := &unstructured.Unstructured{}
+		if err := k.objects.Get(tx, at.kind, at.namespace, at.name, u); err != nil {
+			return ignoreNotFound(err)
+		}
+		if u.GetDeletionTimestamp() != nil {
+			if slices.Contains(u.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+				return k.orphan(tx, at, u.GetUID())
+			}
+			if slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+				var err error
+				follow, err = k.deleteDependents(tx, at, u.GetUID())
+				return err
+			}
+			return nil
+		}
+		return k.judge(tx, at, u)
+	})
+	if err != nil {
+		k.failed(ctx, key, err)
+		return
+	}
+	for _, dependent := range follow {
+		k.look(ctx, dependent)
+	}
+}
+
+// lookAtOwner looks at an owner that may wait for what belonged to it.
+func (k *keeper) lookAtOwner(ctx context.Context, namespace string, owner metav1.OwnerReference) {
+	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
+	if ok {
+		k.look(ctx, placeOf(kind, namespace, owner.Name).key())
+	}
+}
+
+func placeOf(kind objects.Kind, namespace, name string) place {
+	if !kind.Namespaced {
+		namespace = ""
+	}
+	return place{kind, namespace, name}
+}
+
+// orphan sets free what belongs to an object, then lets that go on being deleted.
+func (k *keeper) orphan(tx *store.Tx, at place, uid types.UID) error {
+	for _, key := range k.graph.dependents(uid) {
+		dependent := parseKey(key)
+		err := k.objects.Update(tx, dependent.kind, dependent.namespace, dependent.name, func(u *unstructured.Unstructured) error {
+			forget(u, func(owner metav1.OwnerReference) bool { return owner.UID == uid })
+			return nil
+		})
+		if ignoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return k.dropFinalizer(tx, at, metav1.FinalizerOrphanDependents)
+}
+
+// deleteDependents deletes what belongs to an object that is being deleted last, and lets it go when nothing is left that it must wait for. It returns what is to
+// be looked at next.
+func (k *keeper) deleteDependents(tx *store.Tx, at place, uid types.UID) (follow []string, err error) {
+	waiting := false
+	for _, key := range k.graph.dependents(uid) {
+		dependent := parseKey(key)
+		u := &unstructured.Unstructured{}
+		if err := k.objects.Get(tx, dependent.kind, dependent.namespace, dependent.name, u); errors.Is(err, store.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		for _, owner := range u.GetOwnerReferences() {
+			waiting = waiting || owner.UID == uid && owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion
+		}
+		if u.GetDeletionTimestamp() == nil {
+			follow = append(follow, key)
+		}
+	}
+	if waiting {
+		return follow, nil
+	}
+	return nil, k.dropFinalizer(tx, at, metav1.FinalizerDeleteDependents)
+}
+
+func (k *keeper) dropFinalizer(tx *store.Tx, at place, finalizer string) error {
+	return ignoreNotFound(k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
+		objects.RemoveFinalizer(u, finalizer)
+		return nil
+	}))
+}
+
+// judge deletes an object whose owners have all gone, or are going with what belongs to them. One that keeps an owner loses the references to others.
+func (k *keeper) judge(tx *store.Tx, at place, u *unstructured.Unstructured) error {
+	owners := u.GetOwnerReferences()
+	if len(owners) == 0 {
+		return nil
+	}
+	kept, gone, going := 0, map[types.UID]bool{}, false
+	for _, owner := range owners {
+		state, err := k.stateOf(tx, at.namespace, owner)
+		if err != nil {
+			return err
+		}
+		switch state {
+		case ownerStays:
+			kept++
+		case ownerGoesWithAll:
+			going, gone[owner.UID] = true, true
+		case ownerGone:
+			gone[owner.UID] = true
+		}
+	}
+	if kept == 0 {
+		if going && len(k.graph.dependents(u.GetUID())) > 0 {
+			return k.deleteLast(tx, at)
+		}
+		return k.objects.Delete(tx, at.kind, at.namespace, at.name, k.clock.Now())
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
+		forget(u, func(owner metav1.OwnerReference) bool { return gone[owner.UID] })
+		return nil
+	})
+}
+
+// deleteLast has an object go behind what belongs to it.
+func (k *keeper) deleteLast(tx *store.Tx, at place) error {
+	if err := k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
+		objects.AddFinalizer(u, metav1.FinalizerDeleteDependents)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return k.objects.Delete(tx, at.kind, at.namespace, at.name, k.clock.Now())
+}
+
+type ownerState int
+
+const (
+	ownerStays ownerState = iota
+	ownerGoesWithAll
+	ownerGone
+)
+
+// stateOf finds out what becomes of an owner. One of a kind that nobody serves is taken to be there: nobody can tell.
+func (k *keeper) stateOf(tx *store.Tx, namespace string, owner metav1.OwnerReference) (ownerState, error) {
+	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
+	if !ok {
+		return ownerStays, nil
+	}
+	at := placeOf(kind, namespace, owner.Name)
+	u := &unstructured.Unstructured{}
+	err := k.objects.Get(tx, at.kind, at.namespace, at.name, u)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && u.GetUID() != owner.UID:
+		return ownerGone, nil
+	case err != nil:
+		return ownerStays, err
+	case u.GetDeletionTimestamp() != nil && slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents):
+		return ownerGoesWithAll, nil
+	}
+	return ownerStays, nil
+}
+
+// forget removes references to owners.
+func forget(u *unstructured.Unstructured, which func(metav1.OwnerReference) bool) {
+	left := slices.DeleteFunc(slices.Clone(u.GetOwnerReferences()), which)
+	if len(left) == 0 {
+		unstructured.RemoveNestedField(u.Object, "metadata", "ownerReferences")
+		return
+	}
+	u.SetOwnerReferences(left)
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// groupOf is the group in an apiVersion.
+func groupOf(apiVersion string) string {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}

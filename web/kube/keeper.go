@@ -1,0 +1,343 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"landfall/appliance/objects"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+	"landfall/web/kube/etcd"
+)
+
+// A cluster has controllers of its own that do what its API server does not: they delete what belonged to what was deleted, empty namespaces that are being
+// deleted, and remove what was to be kept for a time only. The keeper does all that. It follows the store's feed and works in the store's transactions, so that
+// nothing is missed in a crash: when it starts it looks at everything once.
+
+// keeper is what cleans up behind clients.
+type keeper struct {
+	db      *store.DB
+	objects *objects.Objects
+	box     *sitekey.Box
+	clock   clockwork.Clock
+	logger  *slog.Logger
+
+	graph       graph
+	terminating map[string]bool // namespaces that are being deleted
+	again       map[string]bool // keys and namespaces that an error kept from being looked at
+	discovery   discovery
+}
+
+const (
+	// retryAfter is how long the keeper waits after an error before it tries again.
+	retryAfter = time.Second
+	// expireEvery is how often it looks for what was to be kept for a time only.
+	expireEvery = time.Minute
+	// expireBatch and purgeBatch are how many objects it removes in a transaction.
+	expireBatch = 500
+	purgeBatch  = 200
+	// startBatch is how many it reads at a time when it starts.
+	startBatch = 500
+)
+
+func newKeeper(s *Server, d discovery) *keeper {
+	return &keeper{
+		db: s.options.DB, objects: s.options.Objects, box: s.options.Box, clock: s.options.Clock, logger: s.options.Logger, discovery: d,
+	}
+}
+
+// run cleans up until the context ends.
+func (k *keeper) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		from, err := k.start(ctx)
+		if err != nil {
+			return k.ended(ctx, err)
+		}
+		if err := k.follow(ctx, from); !errors.Is(err, store.ErrCompacted) {
+			return k.ended(ctx, err)
+		}
+	}
+	return nil
+}
+
+func (k *keeper) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("clean up behind Kubernetes objects: %w", err)
+}
+
+// start looks at everything and returns the revision at which it did.
+func (k *keeper) start(ctx context.Context) (revision uint64, err error) {
+	k.graph, k.terminating, k.again = newGraph(), map[string]bool{}, map[string]bool{}
+	var marked []string
+	err = k.db.View(func(tx *store.Tx) error {
+		revision = tx.Revision()
+		for from, more := "", true; more; {
+			var rows []store.KeyValue
+			if rows, _, more, err = Rows().Range(tx, store.Range{From: from, Limit: startBatch}); err != nil {
+				return err
+			}
+			for _, row := range rows {
+				from = row.Key + "\x00"
+				look, err := k.meet(row)
+				if err != nil {
+					return err
+				}
+				if look {
+					marked = append(marked, row.Key)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, key := range marked {
+		k.look(ctx, key)
+	}
+	for namespace := range k.terminating {
+		k.empty(ctx, namespace)
+	}
+	return revision, nil
+}
+
+// meet takes in a row that was there at the start, and tells whether something is to be done about it.
+func (k *keeper) meet(row store.KeyValue) (look bool, err error) {
+	k.discovery.note(row.Key, row.Value)
+	about, ok, err := k.read(row.Value)
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", row.Key, err)
+	}
+	if !ok {
+		return false, nil
+	}
+	k.graph.set(row.Key, about)
+	if at := parseKey(row.Key); at.isNamespace() && about.deleting {
+		k.terminating[at.name] = true
+	}
+	return about.deleting || len(about.owners) > 0, nil
+}
+
+func (k *keeper) follow(ctx context.Context, from uint64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watch := Rows().Watch(ctx, k.db, from, store.Range{})
+	defer func() {
+		cancel()
+		for range watch.C() {
+			continue // until it has ended
+		}
+	}()
+	expiry, retry := k.clock.NewTicker(expireEvery), k.clock.NewTicker(retryAfter)
+	defer expiry.Stop()
+	defer retry.Stop()
+	k.expire(ctx)
+	for {
+		select {
+		case changes, ok := <-watch.C():
+			if !ok {
+				return watch.Err()
+			}
+			for _, change := range changes {
+				if err := k.take(ctx, change); err != nil {
+					return err
+				}
+			}
+		case <-expiry.Chan():
+			k.expire(ctx)
+		case <-retry.Chan():
+			k.tryAgain(ctx)
+		}
+	}
+}
+
+// take does what follows from a change.
+func (k *keeper) take(ctx context.Context, change store.ValueChange) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read %s: %w", change.Key, err)
+		}
+	}()
+	k.discovery.note(change.Key, change.After.Value)
+	at := parseKey(change.Key)
+	if change.After.Value == nil {
+		err = k.gone(ctx, at, change)
+	} else {
+		err = k.changed(ctx, at, change)
+	}
+	if at.namespace != "" && k.terminating[at.namespace] {
+		k.empty(ctx, at.namespace)
+	}
+	return err
+}
+
+// gone does what follows from an object's end.
+func (k *keeper) gone(ctx context.Context, at place, change store.ValueChange) error {
+	if at.isNamespace() {
+		delete(k.terminating, at.name)
+	}
+	before, err := k.metadata(change.Before.Value)
+	if err != nil {
+		return err
+	}
+	k.graph.remove(change.Key)
+	for _, dependent := range k.graph.dependents(before.uid) {
+		k.look(ctx, dependent)
+	}
+	for _, owner := range before.owners {
+		k.lookAtOwner(ctx, at.namespace, owner)
+	}
+	return nil
+}
+
+// changed does what follows from an object's change.
+func (k *keeper) changed(ctx context.Context, at place, change store.ValueChange) error {
+	now, _, err := k.read(change.After.Value)
+	if err != nil {
+		return err
+	}
+	before := slices.Clone(k.graph.owners[change.Key])
+	k.graph.set(change.Key, now)
+	moved := !slices.Equal(before, k.graph.owners[change.Key])
+	if now.deleting || moved {
+		k.look(ctx, change.Key)
+	}
+	if moved && len(before) > 0 {
+		was, err := k.metadata(change.Before.Value)
+		if err != nil {
+			return err
+		}
+		for _, owner := range was.owners {
+			k.lookAtOwner(ctx, at.namespace, owner)
+		}
+	}
+	if at.isNamespace() && now.deleting {
+		k.terminating[at.name] = true
+		k.empty(ctx, at.name)
+	}
+	return nil
+}
+
+// failed notes what an error kept from being done. Errors are those of the disk.
+func (k *keeper) failed(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+		k.logger.Warn("What is left of a deleted Kubernetes object could not be cleaned up; it is tried again.", "object", what, "error", err)
+		k.again[what] = true
+	}
+}
+
+func (k *keeper) tryAgain(ctx context.Context) {
+	again := k.again
+	k.again = map[string]bool{}
+	for what := range again {
+		if strings.Contains(what, "/") {
+			k.look(ctx, what)
+		} else {
+			k.empty(ctx, what)
+		}
+	}
+}
+
+// expire removes what was to be kept for a time only.
+func (k *keeper) expire(ctx context.Context) {
+	for {
+		removed, _, err := etcd.Expired(ctx, etcd.Options{DB: k.db, Rows: Rows(), Clock: k.clock}, expireBatch)
+		if err != nil && ctx.Err() == nil {
+			k.logger.Warn("Kubernetes events that have expired could not be removed; it is tried again.", "error", err)
+		}
+		if err != nil || removed < expireBatch {
+			return
+		}
+	}
+}
+
+// about is what of an object's metadata the keeper looks at.
+type about struct {
+	uid        types.UID
+	owners     []metav1.OwnerReference
+	finalizers []string
+	deleting   bool
+}
+
+var (
+	ownersText   = []byte(`"ownerReferences"`)
+	deletingText = []byte(`"deletionTimestamp"`)
+)
+
+// read looks at the metadata of a row; ok is false if it neither has owners nor is being deleted, which is told without reading it.
+func (k *keeper) read(row []byte) (a about, ok bool, err error) {
+	plain, err := objects.Open(k.box, row)
+	if err != nil {
+		return a, false, err
+	}
+	if !bytes.Contains(plain, ownersText) && !bytes.Contains(plain, deletingText) {
+		return a, false, nil
+	}
+	a, err = parseAbout(plain)
+	return a, err == nil, err
+}
+
+func (k *keeper) metadata(row []byte) (about, error) {
+	plain, err := objects.Open(k.box, row)
+	if err != nil {
+		return about{}, err
+	}
+	return parseAbout(plain)
+}
+
+func parseAbout(plain []byte) (about, error) {
+	var object struct {
+		Metadata struct {
+			UID               types.UID               `json:"uid"`
+			OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
+			Finalizers        []string                `json:"finalizers"`
+			DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(plain, &object); err != nil {
+		return about{}, err
+	}
+	m := object.Metadata
+	return about{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers, deleting: m.DeletionTimestamp != nil}, nil
+}
+
+// place is where an object lies.
+type place struct {
+	kind            objects.Kind // group, resource and scope only
+	namespace, name string
+}
+
+// parseKey takes a row's key apart. Unlike objects.ParseKey it knows nothing of kinds: those of clients' own definitions are there as well.
+func parseKey(key string) place {
+	parts := strings.Split(key, "/")
+	if len(parts) < 3 {
+		return place{}
+	}
+	p := place{kind: objects.Kind{Group: parts[0], Resource: parts[1]}, name: parts[len(parts)-1]}
+	if p.kind.Group == "core" {
+		p.kind.Group = ""
+	}
+	if len(parts) > 3 {
+		p.kind.Namespaced, p.namespace = true, parts[2]
+	}
+	return p
+}
+
+func (p place) isNamespace() bool {
+	return p.kind.Group == "" && p.kind.Resource == objects.Namespaces.Resource
+}
+
+func (p place) key() string { return p.kind.Key(p.namespace, p.name) }
