@@ -1,0 +1,130 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/bmc"
+	"landfall/store"
+	"landfall/web"
+)
+
+// servers is a manager that nobody runs: what is asked for stays asked for.
+type servers struct{ *bmc.Manager }
+
+func (servers) InfraEnv(name string) (string, error) {
+	if name == "" || name == "i-1" {
+		return name, nil
+	}
+	return "", &bmc.RequestError{Field: "infra_env_id", Reason: "There is no infra-env \"" + name + "\"."}
+}
+
+func newBMCSite(t *testing.T) (*bmc.Manager, func(method, path, body string) *httptest.ResponseRecorder) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	manager := bmc.New(bmc.Options{DB: db})
+	server := web.New(web.Options{})
+	registerBMCs(server.Router(), servers{manager})
+	return manager, func(method, path, body string) *httptest.ResponseRecorder {
+		recorder := httptest.NewRecorder()
+		server.ServeHTTP(recorder, httptest.NewRequest(method, BMCsRoute+path, strings.NewReader(body)))
+		return recorder
+	}
+}
+
+const bmcBody = `{"name": "n1", "address": "redfish://192.0.2.7", "username": "root", "password": "hunter2", "infra_env_id": "i-1"}`
+
+func TestServersAreAddedChangedAndRemoved(t *testing.T) {
+	_, ask := newBMCSite(t)
+	response := ask(http.MethodPost, "", bmcBody)
+	require.Equal(t, http.StatusCreated, response.Code, response.Body)
+	require.NotContains(t, response.Body.String(), "hunter2")
+	var made bmc.Server
+	require.NoError(t, json.Unmarshal(response.Body.Bytes(), &made))
+	require.Equal(t, BMCsRoute+"/"+made.ID, response.Header().Get("Location"))
+	require.Equal(t, bmc.Registering, made.State)
+
+	for _, name := range []string{made.ID, "n1"} {
+		require.Equal(t, http.StatusOK, ask(http.MethodGet, "/"+name, "").Code)
+	}
+	response = ask(http.MethodPatch, "/n1", `{"name": "rack/n1", "boot_mac": "52-54-00-00-00-01"}`)
+	require.Equal(t, http.StatusOK, response.Code, response.Body)
+	require.Contains(t, response.Body.String(), `"boot_mac":"52:54:00:00:00:01"`)
+	require.Equal(t, http.StatusOK, ask(http.MethodGet, "/rack%2Fn1", "").Code)
+	for path, body := range map[string]string{
+		"/actions/boot": "", "/actions/power": `{"action": "off"}`, "/actions/eject": "", "/actions/inspect": "{}",
+	} {
+		response = ask(http.MethodPost, "/"+made.ID+path, body)
+		require.Equal(t, http.StatusAccepted, response.Code, "%s: %s", path, response.Body)
+		require.Contains(t, response.Body.String(), `"pending":{"kind":`)
+	}
+	response = ask(http.MethodGet, "/"+made.ID+"/conversations", "")
+	require.JSONEq(t, `{"conversations": []}`, response.Body.String())
+	require.Contains(t, ask(http.MethodGet, "", "").Body.String(), `"name":"rack/n1"`)
+	require.Equal(t, http.StatusAccepted, ask(http.MethodDelete, "/"+made.ID+"?power_off=true", "").Code)
+	require.Contains(t, ask(http.MethodGet, "/"+made.ID, "").Body.String(), `"state":"deleting"`)
+}
+
+func TestWhatIsWrongWithARequestAboutAServerIsSaid(t *testing.T) {
+	manager, ask := newBMCSite(t)
+	require.Equal(t, http.StatusCreated, ask(http.MethodPost, "", bmcBody).Code)
+	_, err := manager.Ensure(context.Background(), "owned", bmc.Desired{Name: "site/n2", Owner: "BareMetalHost site/n2", Address: "redfish://192.0.2.8", Username: "root", Password: "x"})
+	require.NoError(t, err)
+	_, err = manager.Ensure(context.Background(), "away", bmc.Desired{Name: "away", Address: "redfish://192.0.2.9", Username: "root", Password: "x", Detached: true})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		sentence           string
+	}{
+		{http.MethodPost, "", bmcBody, http.StatusConflict, "There is a server with the name n1 already"},
+		{http.MethodPost, "", `{}`, http.StatusBadRequest, "The name \\\"\\\" of the server is none"},
+		{http.MethodPost, "", `{"nmae": "n1"}`, http.StatusBadRequest, "unknown field"},
+		{http.MethodPost, "", strings.Replace(bmcBody, "redfish:", "ipmi:", 1), http.StatusBadRequest, "has the scheme ipmi, which is not spoken here"},
+		{http.MethodPost, "", strings.Replace(bmcBody, "i-1", "i-9", 1), http.StatusBadRequest, "There is no infra-env"},
+		{http.MethodGet, "/n9", "", http.StatusNotFound, "There is no BMC n9"},
+		{http.MethodGet, "/n9/conversations", "", http.StatusNotFound, "There is no BMC n9"},
+		{http.MethodPatch, "/n9", "{}", http.StatusNotFound, "There is no BMC n9"},
+		{http.MethodPatch, "/n1", `{"password": ""}`, http.StatusBadRequest, "The password for the BMC of n1 is missing"},
+		{http.MethodPatch, "/n1", `{"boot_mode": "fast"}`, http.StatusBadRequest, "The boot mode"},
+		{http.MethodPatch, "/n1", `[]`, http.StatusBadRequest, "not the JSON object"},
+		{http.MethodPatch, "/owned", `{"name": "x"}`, http.StatusConflict, "belongs to BareMetalHost site/n2; change or delete that"},
+		{http.MethodDelete, "/owned", "", http.StatusConflict, "belongs to BareMetalHost site/n2"},
+		{http.MethodDelete, "/n1?power_off=perhaps", "", http.StatusBadRequest, "power_off is"},
+		{http.MethodPost, "/n1/actions/boot", `{"infra_env_id": "i-9"}`, http.StatusBadRequest, "There is no infra-env"},
+		{http.MethodPost, "/owned/actions/boot", ``, http.StatusBadRequest, "It is not said from what the server site/n2 shall boot"},
+		{http.MethodPost, "/n1/actions/power", `{"action": "explode"}`, http.StatusBadRequest, "expected on, off, soft or reset"},
+		{http.MethodPost, "/away/actions/eject", ``, http.StatusConflict, "is detached"},
+		{http.MethodPost, "/import", "", http.StatusBadRequest, "The table has no rows"},
+	} {
+		response := ask(c.method, c.path, c.body)
+		require.Equal(t, c.status, response.Code, "%s %s: %s", c.method, c.path, response.Body)
+		require.Contains(t, response.Body.String(), c.sentence)
+	}
+}
+
+func TestATableIsImportedRowByRow(t *testing.T) {
+	_, ask := newBMCSite(t)
+	require.Equal(t, http.StatusCreated, ask(http.MethodPost, "", bmcBody).Code)
+	table := "name,address,username,password,infra_env\nn1,192.0.2.7,root,x,\nn2,192.0.2.8,root,x,i-1\nn3,192.0.2.9,root,x,i-9\nn4,,root,x,\n"
+	var dry, imported BMCImport
+	require.NoError(t, json.Unmarshal(ask(http.MethodPost, "/import?dry_run=true", table).Body.Bytes(), &dry))
+	require.Equal(t, 1, dry.Added)
+	require.Equal(t, http.StatusNotFound, ask(http.MethodGet, "/n2", "").Code)
+	require.NoError(t, json.Unmarshal(ask(http.MethodPost, "/import", table).Body.Bytes(), &imported))
+	require.Equal(t, 1, imported.Added)
+	require.Equal(t, 3, imported.Failed)
+	require.Contains(t, imported.Rows[0].Error, "There is a server with the name n1 already")
+	require.NotEmpty(t, imported.Rows[1].ID)
+	require.Contains(t, imported.Rows[2].Error, `There is no infra-env "i-9"`)
+	require.Equal(t, 5, imported.Rows[3].Line)
+	require.Contains(t, imported.Rows[3].Error, "address is empty")
+	require.Equal(t, http.StatusOK, ask(http.MethodGet, "/n2", "").Code)
+}
