@@ -346,9 +346,10 @@ func (s *session) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// until asks again and again whether something is so, for at most as long as patience.
+// until asks again and again whether something is so, soon at first, for at most as long as patience.
 func (s *session) until(ctx context.Context, every, patience time.Duration, so func() (bool, error)) (bool, error) {
-	for end := s.clock.Now().Add(patience); ; {
+	pause := every / 4
+	for end := s.clock.Now().Add(patience); ; pause = min(2*pause, every) {
 		done, err := so()
 		if done || err != nil {
 			return done, err
@@ -356,7 +357,7 @@ func (s *session) until(ctx context.Context, every, patience time.Duration, so f
 		if !s.clock.Now().Before(end) {
 			return false, nil
 		}
-		if err := s.pause(ctx, every); err != nil {
+		if err := s.pause(ctx, pause); err != nil {
 			return false, err
 		}
 	}

@@ -1,0 +1,95 @@
+package appliance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/swag"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/bmc"
+	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/redfish"
+	"landfall/web/console"
+)
+
+// TestAServerIsInstalledOverItsBMC boots a simulated server by Redfish into what the appliance serves it, and installs it: the
+// image is ejected when the server reboots.
+func TestAServerIsInstalledOverItsBMC(t *testing.T) {
+	s := newSite(t)
+	address, _ := s.start(t)
+	api := upstream(t, address).Installer
+	ctx := t.Context()
+	one := int64(1)
+	created, err := api.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
+		Name: swag.String("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(s.release.Version), PullSecret: swag.String(pullSecret), ControlPlaneCount: &one,
+	}})
+	require.NoError(t, err)
+	_, err = api.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+		Name: swag.String("edge"), ClusterID: created.Payload.ID, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version, ImageType: models.ImageTypeMinimalIso,
+	}})
+	require.NoError(t, err)
+
+	const mac = "52:54:00:00:07:01"
+	machines := &simulate.Servers{First: 7, Planned: []simulate.Planned{{Hostname: "edge-0", MAC: mac}}, Speed: 1000}
+	profile, _ := redfish.ProfileByName("dell-idrac9-old")
+	stand := redfish.New(redfish.Options{
+		Profile: profile, Username: "root", Password: "calvin", MACs: []string{mac}, PowerDelay: 100 * time.Millisecond, Dir: t.TempDir(),
+		Boot: func(ctx context.Context, image *redfish.Image) {
+			if err := machines.Boot(ctx, 7, image.Path); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		},
+	})
+	require.NoError(t, stand.Listen("127.0.0.1:0", nil))
+	t.Cleanup(func() {
+		require.NoError(t, stand.Close())
+		machines.Close()
+	})
+	server := askBMC(t, http.MethodPost, address, "", &console.BMCCreate{Name: "edge-0", Address: "redfish-virtualmedia+" + stand.URL(), Username: "root", Password: "calvin", InfraEnvID: "edge"})
+	askBMC(t, http.MethodPost, address, "/edge-0/actions/boot", struct{}{})
+
+	cluster := func() *models.Cluster {
+		got, err := api.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: *created.Payload.ID})
+		require.NoError(t, err)
+		return got.Payload
+	}
+	eventually(t, "the cluster becomes ready", func() bool { return *cluster().Status == models.ClusterStatusReady })
+	require.NotEmpty(t, stand.Inserted())
+	_, err = api.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: *created.Payload.ID})
+	require.NoError(t, err)
+	eventually(t, "the cluster is installed", func() bool { return *cluster().Status == models.ClusterStatusInstalled })
+	eventually(t, "the image is ejected", func() bool {
+		server = askBMC(t, http.MethodGet, address, "/edge-0", nil)
+		return !server.Booted.Ejected.IsZero()
+	})
+	require.Empty(t, stand.Inserted())
+	require.Equal(t, bmc.PowerOn, server.Power)
+	require.Equal(t, cluster().Hosts[0].ID.String(), server.Booted.Host.ID)
+	require.Equal(t, "edge-0", cluster().Hosts[0].RequestedHostname)
+	require.Equal(t, []redfish.Started{{From: "cd", Image: server.Booted.ImageURL}}, stand.Boots())
+}
+
+func askBMC(t *testing.T, method, address, path string, body any) *bmc.Server {
+	t.Helper()
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), method, address+console.BMCsRoute+path, bytes.NewReader(text))
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	answered, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Less(t, response.StatusCode, 300, "%s", answered)
+	server := new(bmc.Server)
+	require.NoError(t, json.Unmarshal(answered, server))
+	return server
+}

@@ -1,0 +1,103 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/bmc"
+	"landfall/store"
+	"landfall/web"
+	"landfall/web/console"
+)
+
+// bmcServers has no infra-envs.
+type bmcServers struct{ *bmc.Manager }
+
+func (bmcServers) InfraEnv(name string) (string, error) { return name, nil }
+
+type quietAppliance struct{}
+
+func (quietAppliance) Status(context.Context) (*console.Status, error) {
+	return &console.Status{}, nil
+}
+
+// landfallBMC runs commands against servers whose manager does not run.
+func landfallBMC(t *testing.T) (*bmc.Manager, func(arguments ...string) (int, string, string)) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	manager := bmc.New(bmc.Options{DB: db})
+	server := web.New(web.Options{})
+	require.NoError(t, console.Register(server.Router(), console.Options{
+		UI: fstest.MapFS{"index.html": {Data: []byte("x")}}, Feed: db, Appliance: quietAppliance{}, BMCs: bmcServers{manager},
+	}))
+	listening := httptest.NewServer(server)
+	t.Cleanup(listening.Close)
+	return manager, func(arguments ...string) (int, string, string) {
+		var out, errOut bytes.Buffer
+		code := run(t.Context(), append(append([]string{"bmc"}, arguments...), "--url", listening.URL), &out, &errOut)
+		return code, out.String(), errOut.String()
+	}
+}
+
+func TestServersAreDrivenFromTheCommandLine(t *testing.T) {
+	_, landfall := landfallBMC(t)
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("hunter2\n"), 0o600))
+	code, out, errOut := landfall("add", "n1", "redfish://192.0.2.7", "--username", "root", "--password-file", password, "--infra-env", "site")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "State:      registering")
+	table := filepath.Join(t.TempDir(), "servers.csv")
+	require.NoError(t, os.WriteFile(table, []byte("n2,192.0.2.8,root,x\nn1,192.0.2.9,root,x\n"), 0o600))
+	code, out, _ = landfall("import", table, "--dry-run")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, out, "line 2: n1: There is a server with the name n1 already")
+	require.Contains(t, out, "1 servers would be added, 1 rows refused")
+	code, out, _ = landfall("import", table)
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, out, "1 servers added")
+	_, out, _ = landfall("list")
+	require.Regexp(t, `(?m)^n1 +registering +unknown +- +redfish://192.0.2.7`, out)
+	require.Regexp(t, `(?m)^n2 +registering`, out)
+	for _, arguments := range [][]string{{"boot", "n1"}, {"power", "soft", "n1"}, {"eject", "n1"}, {"inspect", "n1"}, {"show", "n1"}} {
+		code, out, errOut := landfall(arguments...)
+		require.Zero(t, code, errOut)
+		require.Contains(t, out, "Ordered: ", "%v", arguments)
+	}
+	code, out, _ = landfall("log", "n1", "--json")
+	require.Zero(t, code)
+	require.Equal(t, "[]\n", out)
+	code, _, errOut = landfall("remove", "n1", "--power-off")
+	require.Zero(t, code, errOut)
+	_, out, _ = landfall("list", "--json")
+	require.Contains(t, out, `"state": "deleting"`)
+	require.NotContains(t, out, "hunter2")
+}
+
+func TestWrongCommandsAboutServersAreOneSentence(t *testing.T) {
+	_, landfall := landfallBMC(t)
+	for _, c := range []struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		{[]string{"show", "n9"}, exitFailure, "There is no BMC n9; landfall bmc list shows those that there are."},
+		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, exitFailure, "has the scheme ipmi, which is not spoken here"},
+		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, exitFailure, "The password for the BMC of n1 is missing."},
+		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, exitFailure, "read --password-file: open /none: no such file or directory"},
+		{[]string{"add", "n1"}, exitUsage, "accepts 2 arg(s), received 1"},
+		{[]string{"power", "explode", "n1"}, exitUsage, "it is on, off, soft (the operating system shuts down) or reset"},
+		{[]string{"import", "/none.csv"}, exitFailure, "read the table: open /none.csv"},
+	} {
+		code, _, errOut := landfall(c.arguments...)
+		require.Equal(t, c.code, code, "%v: %s", c.arguments, errOut)
+		require.Contains(t, errOut, c.says)
+	}
+}
