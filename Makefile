@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
-.PHONY: build run docs test test-go test-walks test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench clean FORCE
+.PHONY: build run docs test test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench clean FORCE
 
 build: bin/landfall
 
@@ -29,7 +29,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	npm --prefix $(UI) ci --no-audit --no-fund
 	touch $@
 
-test: test-go test-walks test-boot test-mirror test-network test-ui test-e2e
+test: test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e
 
 # The race detector is the only thing here that needs a C compiler.
 test-go: assets/ui/index.html
@@ -41,6 +41,10 @@ test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestWhateverGoesWrong' -walks 2500
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestFaultsOfNumbers$$' -clusters 10000
+
+# Every fault of BMCs with every vendor's profile.
+test-bmcs:
+	CGO_ENABLED=0 go test -tags redfish -run TestEveryFault ./appliance/bmc
 
 test-boot:
 	.ci/install-emulator
