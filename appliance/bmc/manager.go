@@ -37,7 +37,7 @@ type Manager struct {
 	seen     map[string]time.Time    // when a BMC answered last; written with what else changes
 	gates    map[string]*gate        // by the BMC's URL: one conversation at a time
 	polls    map[string]Conversation // the last poll that went well
-	expected map[string][]string     // servers that were booted -> by what their hosts are known
+	expected map[string]expectation  // servers that were booted -> by what their hosts are known
 
 	talking  chan struct{} // as many as may talk at the same time
 	lookAnew chan struct{} // a server is waited for: its host may be there already
@@ -54,7 +54,7 @@ func New(options Options) *Manager {
 	return &Manager{
 		options: options, clock: options.Clock, log: options.Logger,
 		workers: map[string]*worker{}, seen: map[string]time.Time{}, gates: map[string]*gate{},
-		polls: map[string]Conversation{}, expected: map[string][]string{},
+		polls: map[string]Conversation{}, expected: map[string]expectation{},
 		talking: make(chan struct{}, talkers), lookAnew: make(chan struct{}, 1),
 	}
 }

@@ -127,18 +127,43 @@ func (m *Manager) expect(id string, r *row) bool {
 	if r == nil || r.Booted == nil || r.State == Deleting {
 		return false
 	}
-	traits := []string{r.Booted.At.String()}
+	waited := expectation{host: r.Booted.Host}
 	if r.BootMAC != "" {
-		traits = append(traits, r.BootMAC)
+		waited.macs = append(waited.macs, r.BootMAC)
 	}
 	if r.System != nil {
-		traits = append(traits, r.System.MACs...)
-		if r.System.SerialNumber != "" {
-			traits = append(traits, "serial "+strings.ToLower(r.System.SerialNumber))
+		waited.macs = append(waited.macs, r.System.MACs...)
+		waited.serial = strings.ToLower(r.System.SerialNumber)
+	}
+	m.expected[id] = waited
+	return !before
+}
+
+// expectation is by what the host of a server that was booted is known.
+type expectation struct {
+	host   *HostRef // nil until it came
+	macs   []string
+	serial string // lower case
+}
+
+func (e expectation) meets(host Host) bool {
+	if e.host != nil {
+		return *e.host == host.HostRef
+	}
+	return e.serial != "" && e.serial == strings.ToLower(host.SerialNumber) ||
+		slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
+}
+
+// concerns tells whether a host may be one of a server's: to read a host costs something, and there are many.
+func (m *Manager) concerns(ref HostRef) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, waited := range m.expected {
+		if waited.host == nil || *waited.host == ref {
+			return true
 		}
 	}
-	m.expected[id] = traits[1:]
-	return !before
+	return false
 }
 
 func (m *Manager) lookForHosts() {
@@ -192,7 +217,10 @@ func (m *Manager) followChanges(ctx context.Context, watcher *store.Watcher) err
 }
 
 func (m *Manager) allHosts(ctx context.Context) error {
-	if m.expectsNone() {
+	m.mu.Lock()
+	none := len(m.expected) == 0
+	m.mu.Unlock()
+	if none {
 		return nil
 	}
 	return m.options.Site.Hosts(func(host Host) error { return m.tell(ctx, host) })
@@ -200,31 +228,23 @@ func (m *Manager) allHosts(ctx context.Context) error {
 
 func (m *Manager) hostChanged(ctx context.Context, change store.Change) error {
 	infraEnvID, id, ok := strings.Cut(strings.TrimPrefix(change.Key, hostsPrefix), "/")
-	if change.Deleted || !ok || m.expectsNone() {
+	ref := HostRef{infraEnvID, id}
+	if change.Deleted || !ok || !m.concerns(ref) {
 		return nil
 	}
-	host, known, err := m.options.Site.Host(HostRef{infraEnvID, id})
+	host, known, err := m.options.Site.Host(ref)
 	if err != nil || !known {
 		return err
 	}
 	return m.tell(ctx, host)
 }
 
-func (m *Manager) expectsNone() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.expected) == 0
-}
-
 // tell finds the servers that a host may be, and has what follows from its state noted.
 func (m *Manager) tell(ctx context.Context, host Host) error {
 	var ids []string
 	m.mu.Lock()
-	for id, traits := range m.expected {
-		if slices.ContainsFunc(traits, func(trait string) bool {
-			serial, isSerial := strings.CutPrefix(trait, "serial ")
-			return isSerial && serial == strings.ToLower(host.SerialNumber) || !isSerial && slices.Contains(host.MACs, trait)
-		}) {
+	for id, waited := range m.expected {
+		if waited.meets(host) {
 			ids = append(ids, id)
 		}
 	}

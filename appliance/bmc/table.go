@@ -34,7 +34,7 @@ var tableNames = map[string]string{
 }
 
 // tableLimit is how many rows a table may have.
-const tableLimit = 10_000
+const tableLimit = 2_000
 
 // ReadTable reads a table of servers as people paste it: CSV with commas, semicolons or tabs, with a header or without. An
 // address without a scheme is taken for that of a Redfish BMC. A table that can't be read at all is a *RequestError; what is

@@ -18,6 +18,8 @@ const (
 	longestBackoff    = 5 * time.Minute
 	// agentPatience is how long an agent may take to register after its server was switched on, until that is called an error.
 	agentPatience = 30 * time.Minute
+	// wrongClock is by how much the clock of a BMC may be off until that is said.
+	wrongClock = 24 * time.Hour
 	// lettingGo is how often the removal of a server is tried whose BMC does not answer.
 	lettingGo = 3
 )
@@ -329,6 +331,9 @@ func (w *worker) register(ctx context.Context, s *session, out *outcome) error {
 	out.system = described
 	if s.address.NetworkBoot {
 		s.note(true, "VirtualMediaUsed", "The address %s: means booting over the network, which needs a network of its own for it; virtual media is used in its place.", s.address.Scheme)
+	}
+	if at, err := http.ParseTime(s.tape.last.header.Get("Date")); err == nil && w.m.now().Sub(at).Abs() > wrongClock {
+		s.note(true, "ClockWrong", "The BMC's clock says %s; set it, or the BMC may take certificates for expired.", at.Format(time.RFC3339))
 	}
 	return w.look(ctx, s, out)
 }
