@@ -7,11 +7,13 @@ import {
   Flex,
   FlexItem,
   Label,
+  MenuToggle,
   Pagination,
   SearchInput,
   ToggleGroup,
   ToggleGroupItem,
 } from '@patternfly/react-core';
+import EllipsisVIcon from '@patternfly/react-icons/dist/esm/icons/ellipsis-v-icon';
 import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr, type IAction } from '@patternfly/react-table';
 import { useState } from 'react';
 import { asSentence, moment } from '../shell/quantities';
@@ -102,10 +104,10 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
           <Thead>
             <Tr>
               <Th width={20}>Server</Th>
-              <Th width={30}>State</Th>
+              <Th width={25}>State</Th>
               <Th>Power</Th>
               <Th width={15}>Drive</Th>
-              <Th>Model</Th>
+              <Th width={15}>Model</Th>
               <Th>Host</Th>
               <Th screenReaderText="Actions" />
             </Tr>
@@ -153,24 +155,22 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
   return (
     <Tr data-testid="bmc-server">
       <Td dataLabel="Server">
-        {server.name}
+        <div>{server.name}</div>
         <div className="landfall-subtle landfall-address">{server.address}</div>
         {owner && <div className="landfall-subtle">Decided by {owner}</div>}
       </Td>
       <Td dataLabel="State">
         <Label color={error ? 'red' : color}>{name}</Label> {detached && <Label>Detached</Label>}
-        {doing(server) && <div>{asSentence(doing(server))}</div>}
         {error && (
           <div data-testid="bmc-error">
             {asSentence(error.message)}
             <div className="landfall-subtle">{factsOf(error)}</div>
+            {seen && <div className="landfall-subtle">It answered last at {moment(seen)}.</div>}
           </div>
         )}
+        <div className="landfall-subtle">{asSentence(doing(server))}</div>
       </Td>
-      <Td dataLabel="Power">
-        {powerOf(server)}
-        {seen && <div className="landfall-subtle">seen {moment(seen)}</div>}
-      </Td>
+      <Td dataLabel="Power">{powerOf(server)}</Td>
       <Td dataLabel="Drive">{mediaOf(server, infraEnvs)}</Td>
       <Td dataLabel="Model">
         {modelOf(server)}
@@ -198,7 +198,19 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
           >
             Conversations
           </Button>
-          <ActionsColumn items={actions} aria-label={`More for ${server.name}`} />
+          <ActionsColumn
+            items={actions}
+            actionsToggle={({ onToggle, isOpen, toggleRef }) => (
+              <MenuToggle
+                ref={toggleRef}
+                variant="plain"
+                aria-label={`More for ${server.name}`}
+                isExpanded={isOpen}
+                icon={<EllipsisVIcon />}
+                onClick={onToggle}
+              />
+            )}
+          />
         </Flex>
       </Td>
     </Tr>

@@ -60,9 +60,9 @@ export const TableDialog = ({ onClose }: { onClose: () => void }) => {
               }}
             />
           </FormGroup>
+          {failure !== '' && <Alert isInline variant="danger" title={failure} />}
+          {checked && <Outcome {...checked} />}
         </Form>
-        {failure !== '' && <Alert isInline variant="danger" title={failure} />}
-        {checked && <Outcome {...checked} />}
       </ModalBody>
       <ModalFooter>
         <Button isDisabled={empty} onClick={() => void send(false)}>

@@ -19,7 +19,7 @@ export type Server = {
   system?: { manufacturer?: string; model?: string; serial_number?: string; memory_gib?: number; processors?: number };
   media?: { slot: string; image?: string; inserted: boolean };
   booted?: { infra_env_id?: string; at: string; host?: { infra_env_id: string; id: string } };
-  error?: { type: string; message: string; code?: string; count: number; retry_at?: string };
+  error?: { type: string; message: string; code?: string; count: number };
   pending?: { kind: string; at: string };
   last_seen?: string;
 };

@@ -33,9 +33,8 @@ export const mediaOf = ({ media, infra_env_id: id }: Server, infraEnvs: InfraEnv
   if (!media?.inserted) {
     return 'Empty';
   }
-  const file = media.image?.split('/').at(-1) ?? '';
   const name = infraEnvs.find((infraEnv) => infraEnv.id === id)?.name;
-  return [name && `Image of ${name}`, file].filter(Boolean).join(': ') || 'Inserted';
+  return name ? `Image of ${name}` : (media.image?.split('/').at(-1) ?? 'Inserted');
 };
 
 /** The maker's name once, before the model. */
@@ -50,17 +49,15 @@ export const isMoving = (server: Server): boolean =>
   ['registering', 'provisioning', 'deprovisioning', 'deleting'].includes(server.state) ||
   server.power.startsWith('powering');
 
-const clock = new Intl.DateTimeFormat('default', { timeStyle: 'medium' });
-
-/** What is known of an error beside its sentence: its code, how often it came, and when it is tried again. */
-export const factsOf = ({ code, count, retry_at: again }: NonNullable<Server['error']>): string =>
-  [code, count > 1 && `${String(count)} times`, again && `tried again at ${clock.format(new Date(again))}`].filter(Boolean).join(', ');
+/** What is known of an error beside its sentence: its code, and how often it came. */
+export const factsOf = ({ code, count }: NonNullable<Server['error']>): string =>
+  [code, count > 1 && `${String(count)} times`].filter(Boolean).join(', ');
 
 /** A conversation in a line. */
 export const titleOf = ({ about, exchanges, left_out: left = 0, repeated = 0, outcome }: Conversation): string => {
   const count = exchanges.length + left;
   const again = repeated > 0 ? `, ${String(repeated + 1)} times` : '';
-  return `${about}: ${String(count)} ${count === 1 ? 'request' : 'requests'}${again}${outcome ? `. ${outcome}` : ', went well'}`;
+  return `${about}: ${String(count)} ${count === 1 ? 'request' : 'requests'}${again}${outcome ? `. ${outcome}` : ''}`;
 };
 
 /** What was said and answered, as text. */

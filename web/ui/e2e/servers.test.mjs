@@ -1,0 +1,102 @@
+// Servers as a person has them who never writes YAML: added one by one and as a table, booted from a cluster's image, switched,
+// asked why, and removed. The BMCs are the demo's.
+
+import assert from 'node:assert/strict';
+import { after, before, describe } from 'node:test';
+import { openBrowser } from './browser.mjs';
+import { freePort, startSite } from './site.mjs';
+import { startWalk } from './walk.mjs';
+
+const minute = 60_000;
+const pullSecret = '{"auths":{"example.com":{"auth":"YTpi"}}}';
+
+describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
+  let site;
+  let browser;
+  let page;
+  const step = startWalk(() => ({ browser, site }));
+  const row = (name) => page.getByTestId('bmc-server').filter({ has: page.getByText(name, { exact: true }) });
+  const dialog = () => page.getByRole('dialog');
+
+  before(async () => {
+    site = await startSite({ hosts: 1 });
+    const [version] = Object.keys(await site.get('/v2/openshift-versions'));
+    const { id } = await site.post('/v2/clusters', {
+      name: 'berlin',
+      base_dns_domain: 'site.test',
+      openshift_version: version,
+      cpu_architecture: 'x86_64',
+      pull_secret: pullSecret,
+      control_plane_count: 1,
+    });
+    await site.post('/v2/infra-envs', { name: 'berlin', cluster_id: id, pull_secret: pullSecret, openshift_version: version });
+    browser = await openBrowser(site.url, 'servers');
+    ({ page } = browser);
+    await page.goto(`${site.url}/assisted-installer/clusters`);
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.end();
+  });
+
+  step('sees the servers with what their BMCs say of them', async () => {
+    await page.getByRole('link', { name: 'Servers', exact: true }).click();
+    await row('server-1').filter({ hasText: 'Dell Inc. PowerEdge R650' }).filter({ hasText: 'Available' }).waitFor();
+    assert.match(await row('server-1').innerText(), /DEMO0001/);
+  });
+
+  step('adds one whose BMC does not answer and is told why', async () => {
+    await page.getByRole('button', { name: 'Add a server' }).click();
+    await dialog().getByLabel('Name', { exact: false }).first().fill('quiet');
+    await dialog().getByLabel('Address of the BMC').fill(`redfish-virtualmedia+http://127.0.0.1:${String(await freePort())}`);
+    await dialog().getByLabel('User name').fill('root');
+    await dialog().getByLabel('Password').fill('secret');
+    await dialog().getByLabel('Boots the image of').selectOption({ label: 'berlin' });
+    await dialog().getByRole('button', { name: 'Add', exact: true }).click();
+    await row('quiet').getByTestId('bmc-error').waitFor();
+  });
+
+  step('pastes a table and is told row by row what is wrong with it', async () => {
+    await page.getByRole('button', { name: 'Paste a table' }).click();
+    await dialog()
+      .getByLabel('Table')
+      .fill('name;address;username;password;infra_env\nrack-1;ftp://192.0.2.1;root;a;berlin\nrack-2;192.0.2.2;root;b;nowhere\nserver-1;192.0.2.3;root;c;\nrack-4;192.0.2.4;root;d;berlin');
+    await dialog().getByRole('button', { name: 'Check' }).click();
+    const rows = dialog().getByTestId('bmc-rows');
+    await rows.getByText('1 can be added, 3 not.').waitFor();
+    const text = await rows.innerText();
+    for (const wanted of [/Line 2, rack-1: .*ftp/, /Line 3, rack-2: .*nowhere/, /Line 4, server-1: .*already/]) {
+      assert.match(text, wanted);
+    }
+  });
+
+  step('boots a server now and comes to the host that registers', async () => {
+    await dialog().getByRole('button', { name: 'Close' }).last().click();
+    await row('server-1').getByRole('button', { name: 'Boot now' }).click();
+    await dialog().getByLabel('From the image of').selectOption({ label: 'berlin' });
+    await dialog().getByRole('button', { name: 'Boot it' }).click();
+    await row('server-1').filter({ hasText: 'Booting' }).waitFor();
+    await row('server-2').getByRole('button', { name: 'More for server-2' }).click();
+    await page.getByRole('menuitem', { name: 'Power off' }).click();
+    await row('server-1').filter({ hasText: 'Image of berlin' }).waitFor();
+    await row('server-1').getByRole('link', { name: 'server-1' }).waitFor({ timeout: minute });
+    await row('server-2').getByText('Off', { exact: true }).waitFor();
+  });
+
+  step('reads what was said to the BMC, without secrets', async () => {
+    await row('server-1').getByRole('button', { name: 'Conversations' }).click();
+    const said = dialog().getByTestId('bmc-conversation').filter({ hasText: 'boot: ' });
+    await said.getByText('VirtualMedia.InsertMedia').first().waitFor();
+    assert.doesNotMatch(await dialog().innerText(), /"Password": ?"demo"/);
+  });
+
+  step('removes a server', async () => {
+    await dialog().getByRole('button', { name: 'Close' }).last().click();
+    await row('quiet').getByRole('button', { name: 'More for quiet' }).click();
+    await page.getByRole('menuitem', { name: 'Remove' }).click();
+    await dialog().getByRole('button', { name: 'Remove', exact: true }).click();
+    await row('quiet').waitFor({ state: 'detached' });
+    assert.deepEqual(browser.foreign, []);
+    assert.deepEqual(browser.errors, []);
+  });
+});
