@@ -31,6 +31,7 @@ import (
 func TestMain(m *testing.M) {
 	simulate.Main() // this program plays its payload's openshift-install
 	runVictim()     // and the appliance that crash_test.go kills
+	runKubectl()    // and the kubectl of hub_test.go
 	code := m.Run()
 	if err := outside.end(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,167 @@
+package appliance_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/redfish"
+)
+
+// kubectlEnv makes this program kubectl instead of a test.
+const kubectlEnv = "LANDFALL_TEST_KUBECTL"
+
+// runKubectl makes the process a kubectl, as it is released, when the environment says so.
+func runKubectl() {
+	if os.Getenv(kubectlEnv) == "" {
+		return
+	}
+	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+		cmdutil.CheckErr(err)
+	}
+	os.Exit(0)
+}
+
+// hub is an appliance with its Kubernetes API, and people who have a kubectl for it.
+type hub struct {
+	*site
+	address string
+	dir     string
+}
+
+// openHub starts an appliance whose Kubernetes API answers.
+func openHub(t *testing.T) *hub {
+	t.Helper()
+	s := newSite(t)
+	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
+	address, _ := s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	d := &hub{site: s, address: address, dir: t.TempDir()}
+	d.writeKubeconfig(t)
+	eventually(t, "the Kubernetes API is ready", func() bool {
+		response, err := http.Get(address + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	return d
+}
+
+func (d *hub) writeKubeconfig(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "kubeconfig"), fmt.Appendf(nil,
+		"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: %q}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n",
+		d.address), 0o600))
+}
+
+// try runs kubectl and returns what it printed on standard output, and on standard error if it failed.
+func (d *hub) try(ctx context.Context, stdin string, args ...string) (string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	kubectl := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", filepath.Join(d.dir, "kubeconfig"), "--cache-dir", filepath.Join(d.dir, "cache")}, args...)...)
+	kubectl.Env = append(os.Environ(), kubectlEnv+"=1")
+	kubectl.Stdin = strings.NewReader(stdin)
+	var said, complained bytes.Buffer
+	kubectl.Stdout, kubectl.Stderr = &said, &complained
+	if err := kubectl.Run(); err != nil {
+		return said.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, complained.String())
+	}
+	return said.String(), nil
+}
+
+// kubectl runs kubectl, which must succeed.
+func (d *hub) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	said, err := d.try(t.Context(), "", args...)
+	require.NoError(t, err)
+	return said
+}
+
+// given is what manifests of sites are filled in with.
+type given struct{ BMC, PullSecret string }
+
+// apply applies the documents of a site in a random order, once its namespaces are there, until all are taken.
+func (d *hub) apply(t *testing.T, name string, with given, namespaces ...string) {
+	t.Helper()
+	with.PullSecret = pullSecret
+	text, err := os.ReadFile(filepath.Join("testdata", "sites", name))
+	require.NoError(t, err)
+	var filled bytes.Buffer
+	require.NoError(t, template.Must(template.New(name).Parse(string(text))).Execute(&filled, with))
+	documents := strings.Split(filled.String(), "\n---\n")
+	for _, namespace := range namespaces {
+		documents = append(documents, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: "+namespace+"\n")
+	}
+	documents = append(documents, "apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  releaseImage: "+d.release.Release+"\n")
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s was applied in the order of the seed %d", name, seed)
+		}
+	})
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
+	shuffled := strings.Join(documents, "\n---\n")
+	if _, err := d.try(t.Context(), shuffled, "apply", "-f", "-"); err != nil {
+		require.ErrorContains(t, err, "not found", "only a namespace that comes later may be missing")
+		_, err = d.try(t.Context(), shuffled, "apply", "-f", "-")
+		require.NoError(t, err)
+	}
+}
+
+// wait has kubectl wait until an object is as told: "condition=Completed", "jsonpath={…}=…", "delete".
+func (d *hub) wait(t *testing.T, namespace, object, what string) {
+	t.Helper()
+	_, err := d.try(t.Context(), "", "wait", "-n", namespace, "--for="+what, object, "--timeout=90s")
+	if err != nil {
+		shown, showErr := d.try(t.Context(), "", "get", "-n", namespace, object, "-o", `jsonpath={.status.conditions} {.status.debugInfo}`)
+		events, eventsErr := d.try(t.Context(), "", "get", "events", "-n", namespace)
+		require.NoError(t, err, "%v %v\n%s\n%s", showErr, eventsErr, shown, events)
+	}
+}
+
+// machine is a simulated server behind a BMC's stand-in.
+type machine struct {
+	*redfish.BMC
+	address string // of the BMC, as BareMetalHosts have it
+}
+
+func newMachine(t *testing.T, profile, hostname, mac string) *machine {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	servers := &simulate.Servers{First: 1, Speed: 1000, Planned: []simulate.Planned{{Hostname: hostname, MAC: mac}}, Logger: logger}
+	known, ok := redfish.ProfileByName(profile)
+	require.True(t, ok)
+	stand := redfish.New(redfish.Options{
+		Profile: known, Username: "root", Password: "calvin", MACs: []string{mac}, Serial: hostname, Dir: t.TempDir(), PowerDelay: time.Millisecond, Logger: logger,
+		Boot: func(ctx context.Context, image *redfish.Image) {
+			if err := servers.Boot(ctx, 1, image.Path); err != nil && ctx.Err() == nil {
+				logger.Warn("a simulated server ended", "server", hostname, "error", err)
+			}
+		},
+	})
+	require.NoError(t, stand.Listen("127.0.0.1:0", nil))
+	t.Cleanup(func() {
+		require.NoError(t, stand.Close())
+		servers.Close()
+	})
+	return &machine{stand, "redfish-virtualmedia+" + stand.URL() + "/redfish/v1/Systems/" + known.SystemID}
+}
