@@ -10,7 +10,7 @@ import (
 var files embed.FS
 
 // UI returns the built browser application: index.html at its root, and in assets/ the files that it loads, whose names
-// change with their content. A text file's gzip variant lies beside it as name.gz. Without a build it holds no index.html.
+// change with their content. A greater text file is there as name.gz only. Without a build it holds no index.html.
 func UI() fs.FS {
 	return subdirectory{files, "ui"}
 }

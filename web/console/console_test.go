@@ -2,8 +2,11 @@ package console
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -102,6 +105,29 @@ func TestTheBestCompressedFormThatTheBrowserTakesIsSent(t *testing.T) {
 		require.Equal(t, "text/javascript; charset=utf-8", answer.Header().Get("Content-Type"))
 		require.Contains(t, answer.Header().Get("Cache-Control"), "immutable")
 	}
+}
+
+func TestAFileThatIsThereGzippedOnlyIsUnpackedForWhoTakesNoGzip(t *testing.T) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, err := writer.Write([]byte("script"))
+	require.NoError(t, errors.Join(err, writer.Close()))
+	s := newSite(t, fstest.MapFS{
+		"index.html":                   {Data: []byte("<html>")},
+		"assets/index-M6U8mTkq.js.gz":  {Data: packed.Bytes()},
+		"assets/broken-M6U8mTkq.js.gz": {Data: []byte("no gzip")},
+	})
+	sent := s.get("/assets/index-M6U8mTkq.js", "Accept-Encoding", "gzip")
+	require.Equal(t, packed.String(), sent.Body.String())
+	require.Equal(t, "gzip", sent.Header().Get("Content-Encoding"))
+	plain := s.get("/assets/index-M6U8mTkq.js")
+	require.Equal(t, "script", plain.Body.String())
+	require.Empty(t, plain.Header().Get("Content-Encoding"))
+	require.Equal(t, "text/javascript; charset=utf-8", plain.Header().Get("Content-Type"))
+	require.NotEqual(t, sent.Header().Get("ETag"), plain.Header().Get("ETag"))
+	require.Equal(t, http.StatusNotModified, s.get("/assets/index-M6U8mTkq.js", "If-None-Match", plain.Header().Get("ETag")).Code)
+	require.Equal(t, http.StatusNotFound, s.get("/assets/index-M6U8mTkq.js.gz").Code)
+	require.Equal(t, http.StatusInternalServerError, s.get("/assets/broken-M6U8mTkq.js").Code)
 }
 
 func TestAnUnchangedFileIsNotSentAgain(t *testing.T) {

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -44,6 +46,7 @@ type file struct {
 type form struct {
 	name     string // of the file that holds it
 	encoding string // as in Accept-Encoding; "" is none
+	packed   bool   // the file is gzipped and the form is not
 	etag     string
 }
 
@@ -54,6 +57,10 @@ func newPage(ui fs.FS) (*page, error) {
 	p := &page{ui: ui, files: map[string]*file{}}
 	err := fs.WalkDir(ui, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasPrefix(path.Base(name), ".") || compressedForm(ui, name) {
+			return err
+		}
+		if plain, ok := packedOnly(name); ok {
+			p.files[plain], err = readFile(ui, plain)
 			return err
 		}
 		p.files[name], err = readFile(ui, name)
@@ -75,6 +82,13 @@ func compressedForm(ui fs.FS, name string) bool {
 	return false
 }
 
+// packedOnly tells which file is there in its gzipped form only, as the build leaves the greater ones. A .gz behind a name without
+// an ending is a file of its own.
+func packedOnly(name string) (plain string, ok bool) {
+	plain, ok = strings.CutSuffix(name, ".gz")
+	return plain, ok && path.Ext(plain) != ""
+}
+
 func readFile(ui fs.FS, name string) (*file, error) {
 	read := &file{contentType: mime.TypeByExtension(path.Ext(name)), immutable: hashedName.MatchString(name)}
 	if read.contentType == "" {
@@ -85,11 +99,18 @@ func readFile(ui fs.FS, name string) (*file, error) {
 			read.forms = append(read.forms, form{name: name + encoding.suffix, encoding: encoding.name})
 		}
 	}
-	read.forms = append(read.forms, form{name: name})
+	last := form{name: name}
+	if _, err := fs.Stat(ui, name); errors.Is(err, fs.ErrNotExist) {
+		last = form{name: name + ".gz", packed: true}
+	}
+	read.forms = append(read.forms, last)
 	for i, form := range read.forms {
 		tag, err := tagOf(ui, form.name, read.immutable)
 		if err != nil {
 			return nil, err
+		}
+		if form.packed {
+			tag = `"plain-` + tag[1:]
 		}
 		read.forms[i].etag = tag
 	}
@@ -131,6 +152,11 @@ func (f *file) serve(c echo.Context, ui fs.FS) (err error) {
 	if !ok {
 		return fmt.Errorf("read the browser application: %s can't be read from any place of it", chosen.name)
 	}
+	if chosen.packed {
+		if seeker, err = unpack(seeker); err != nil {
+			return fmt.Errorf("read the browser application: unpack %s: %w", chosen.name, err)
+		}
+	}
 	header := c.Response().Header()
 	header.Set("Content-Type", f.contentType)
 	header.Set("ETag", chosen.etag)
@@ -148,6 +174,15 @@ func (f *file) serve(c echo.Context, ui fs.FS) (err error) {
 	}
 	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, seeker)
 	return nil
+}
+
+func unpack(packed io.Reader) (io.ReadSeeker, error) {
+	reader, err := gzip.NewReader(packed)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(reader)
+	return bytes.NewReader(plain), err
 }
 
 // choose takes the best form that the client accepts. A quality of zero, which refuses an encoding, is the only one that

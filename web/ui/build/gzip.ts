@@ -1,4 +1,4 @@
-import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
@@ -7,7 +7,10 @@ import type { Plugin } from 'vite';
 const compress = promisify(gzip);
 const compressible = /\.(js|css|html|svg|json|ttf)$/;
 
-/** Writes `name.gz` beside each text file of the build that gains by it, for the server to send as it is. */
+/**
+ * Puts `name.gz` in place of each text file in `assets/` that gains by it, for the server to send as it is; whoever takes no gzip is
+ * sent it unpacked. `index.html` stays beside its `.gz`.
+ */
 export const gzipVariants = (): Plugin => ({
   name: 'landfall:gzip-variants',
   apply: 'build',
@@ -24,6 +27,9 @@ export const gzipVariants = (): Plugin => ({
       const packed = await compress(plain, { level: 9 });
       if (packed.length < plain.length * 0.9) {
         await writeFile(`${path}.gz`, packed);
+        if (entry.startsWith('assets/')) {
+          await rm(path);
+        }
       }
     }
   },
