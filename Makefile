@@ -1,14 +1,14 @@
 # make run    build everything and rehearse an installation: the page is at http://127.0.0.1:8090
 # make test   build everything and run every test, with the browser and the emulator that they need
 # make docs   write docs/lifecycle.md, operators.md, validations.md and steps.md anew from the engine
-# The other targets are the parts of these, and: lint, bench, clean.
+# The other targets are the parts of these, and: lint, bench, crds, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
-.PHONY: build run docs test test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench clean FORCE
+.PHONY: build run docs test test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench crds clean FORCE
 
 build: bin/landfall
 
@@ -97,9 +97,23 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestTheStepsPageIsUpToDate$$' -update
 
 bench: assets/ui/index.html
-	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance/ams ./appliance ./appliance/release
+	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance/ams ./appliance ./appliance/release ./web/kube
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags registry -run '^$$' -bench . ./appliance/mirror/registrytest
+
+# The resource definitions of the Kubernetes API, from the Go modules that define them. controller-gen leaves fields out when it fails, so
+# its exit status counts.
+CRD_MODULES := github.com/openshift/hive/apis github.com/openshift/assisted-service/api github.com/metal3-io/baremetal-operator/apis open-cluster-management.io/api
+CRD_PACKAGES := github.com/openshift/hive/apis/hive/v1 github.com/openshift/assisted-service/api/hiveextension/v1beta1 \
+	github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1 open-cluster-management.io/api/cluster/v1 \
+	landfall/appliance/objects/addon landfall/appliance/objects/agentinstall
+crds:
+	rm -rf bin/crds && mkdir -p bin/crds
+	cd web/kube/crds/generate && go mod tidy && CGO_ENABLED=0 go tool controller-gen crd:crdVersions=v1,allowDangerousTypes=true \
+		$(addprefix paths=,$(CRD_PACKAGES)) output:crd:dir=$(CURDIR)/bin/crds
+	cd web/kube/crds/generate && CGO_ENABLED=0 go run . $(CURDIR)/bin/crds ../crds.json.gz
+	for m in $(CRD_MODULES); do go list -m -f '{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}' $$m; done > web/kube/crds/sources.txt
+	sha256sum appliance/objects/addon/*.go appliance/objects/agentinstall/*.go >> web/kube/crds/sources.txt
 
 clean:
 	rm -rf bin $(UI)/node_modules

@@ -1,0 +1,336 @@
+package kube_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/admission"
+
+	"landfall/appliance/objects"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+	"landfall/web/kube"
+)
+
+func TestBeforeItIsReadyTheAPISaysThatItIsStarting(t *testing.T) {
+	server := kube.New(kube.Options{})
+	w := httptest.NewRecorder()
+	server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/namespaces", nil))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	var status metav1.Status
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &status))
+	require.Equal(t, "the Kubernetes API of this appliance is starting; try again in a second", status.Message)
+}
+
+// overHTTP serves a site as the appliance does and returns its URL.
+func overHTTP(t testing.TB, s *site) string {
+	router := echo.New()
+	s.server.Register(router)
+	web := httptest.NewServer(router)
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return web.URL
+}
+
+func ask(t testing.TB, url, accept string) string {
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	request.Header.Set("Accept", accept)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode, string(text))
+	return string(text)
+}
+
+func TestClientsOldAndNewFindEveryKind(t *testing.T) {
+	s := newSite(t)
+	url := overHTTP(t, s)
+	old := ask(t, url+"/apis", "application/json")
+	aggregated := ask(t, url+"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	for _, kind := range objects.Kinds() {
+		if kind.Group == "" {
+			require.Contains(t, ask(t, url+"/api/v1", "application/json"), `"kind":"`+kind.Kind+`"`)
+			continue
+		}
+		require.Contains(t, old, `"groupVersion":"`+kind.APIVersion()+`"`)
+		require.Contains(t, aggregated, `"kind":"`+kind.Kind+`"`)
+	}
+	require.Regexp(t, `"gitVersion":\s*"v1\.\d+\.0"`, ask(t, url+"/version", "application/json"))
+	require.Contains(t, ask(t, url+"/openapi/v3", "application/json"), "apis/hive.openshift.io/v1")
+	require.Contains(t, ask(t, url+"/readyz", "text/plain"), "ok")
+}
+
+func TestTablesHaveTheColumnsOfACluster(t *testing.T) {
+	s := newSite(t)
+	s.create(t, objects.Secrets, "default", "bmc", `"stringData":{"username":"a","password":"b"}`)
+	s.create(t, objects.ConfigMaps, "default", "manifests", `"data":{"a.yaml":"b"}`)
+	s.create(t, objects.ClusterDeployments, "default", "one", deployment)
+	url := overHTTP(t, s)
+	row := func(path string) string {
+		var table metav1.Table
+		require.NoError(t, json.Unmarshal([]byte(ask(t, url+path, "application/json;as=Table;v=v1;g=meta.k8s.io")), &table))
+		var columns []string
+		for _, c := range table.ColumnDefinitions {
+			columns = append(columns, c.Name)
+		}
+		cells := fmt.Sprint(table.Rows[0].Cells[:len(table.Rows[0].Cells)-1])
+		return strings.Join(columns, " ") + ": " + cells
+	}
+	require.Equal(t, "Name Type Data Age: [bmc Opaque 2]", row("/api/v1/namespaces/default/secrets"))
+	require.Equal(t, "Name Data Age: [manifests 1]", row("/api/v1/namespaces/default/configmaps"))
+	require.Equal(t, "Name Status Age: [default Active]", row("/api/v1/namespaces"))
+	require.Equal(t, "Name InfraID Platform Region Version ClusterType ProvisionStatus PowerState Age: [one <nil> <nil> <nil> <nil> <nil> <nil> <nil>]",
+		row("/apis/hive.openshift.io/v1/namespaces/default/clusterdeployments"))
+}
+
+func TestWhatAClusterRefusesIsRefused(t *testing.T) {
+	s := newSite(t)
+	immutable := s.create(t, objects.ConfigMaps, "default", "fixed", `"data":{"a":"b"},"immutable":true`)
+	cases := map[string]struct {
+		kind                     objects.Kind
+		namespace, name, content string
+		code                     int
+		says                     string
+	}{
+		"a namespace that is not there": {objects.Secrets, "nowhere", "a", "", http.StatusNotFound, `namespaces "nowhere" not found`},
+		"a name in capitals":            {objects.ConfigMaps, "default", "BADNAME", "", http.StatusUnprocessableEntity, "a lowercase RFC 1123 subdomain must consist of"},
+		"a custom name in capitals":     {objects.ClusterDeployments, "default", "BADNAME", deployment, http.StatusUnprocessableEntity, "a lowercase RFC 1123 subdomain must consist of"},
+		"a namespace with a dot":        {objects.Namespaces, "", "a.b", "", http.StatusUnprocessableEntity, "must not contain dots"},
+		"a wrong label":                 {objects.ConfigMaps, "default", "a", `"metadata":{"labels":{"a b":"c"}}`, http.StatusUnprocessableEntity, "Invalid value"},
+		"a key with a slash":            {objects.ConfigMaps, "default", "a", `"data":{"a/b":"c"}`, http.StatusUnprocessableEntity, "a valid config key must consist of"},
+		"data beyond a mebibyte":        {objects.ConfigMaps, "default", "a", `"data":{"a":"` + strings.Repeat("x", 1<<20+1) + `"}`, http.StatusUnprocessableEntity, "may not be more than 1048576 bytes"},
+		"three megabytes":               {objects.ConfigMaps, "default", "a", `"data":{"a":"` + strings.Repeat("x", 3<<20) + `"}`, http.StatusRequestEntityTooLarge, "limit is 3145728"},
+		"a pull secret without its key": {objects.Secrets, "default", "a", `"type":"kubernetes.io/dockerconfigjson"`, http.StatusUnprocessableEntity, "data[.dockerconfigjson]: Required value"},
+		"a custom object without what it must have": {
+			objects.ClusterDeployments, "default", "a", `"spec":{}`, http.StatusUnprocessableEntity, "spec.baseDomain: Required value",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.of(c.kind, c.namespace).Create(t.Context(), object(t, c.kind, c.namespace, c.name, c.content), metav1.CreateOptions{})
+			require.Error(t, err)
+			var status apierrors.APIStatus
+			require.ErrorAs(t, err, &status)
+			require.Equal(t, c.code, int(status.Status().Code), err)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+	t.Run("a change of what is immutable", func(t *testing.T) {
+		immutable.Object["data"] = map[string]any{"a": "c"}
+		_, err := s.of(objects.ConfigMaps, "default").Update(t.Context(), immutable, metav1.UpdateOptions{})
+		require.ErrorContains(t, err, "data: Forbidden: field is immutable when `immutable` is set")
+	})
+	t.Run("a change that was made from an older state", func(t *testing.T) {
+		first := s.create(t, objects.ConfigMaps, "default", "contended", "")
+		_, err := s.of(objects.ConfigMaps, "default").Patch(t.Context(), "contended", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+		_, err = s.of(objects.ConfigMaps, "default").Update(t.Context(), first, metav1.UpdateOptions{})
+		require.True(t, apierrors.IsConflict(err), err)
+	})
+	t.Run("a typing error, where the client wants to know", func(t *testing.T) {
+		_, err := s.of(objects.ClusterDeployments, "default").Create(t.Context(), object(t, objects.ClusterDeployments, "default", "typo", strings.Replace(deployment, "baseDomain", "baseDomian", 1)),
+			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		require.ErrorContains(t, err, `unknown field "spec.baseDomian"`)
+	})
+	t.Run("a write to what the appliance writes itself", func(t *testing.T) {
+		response, err := http.Post(overHTTP(t, s)+"/apis/apps/v1/namespaces/default/deployments", "application/json", strings.NewReader(`{"metadata":{"name":"a"}}`))
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusForbidden, response.StatusCode)
+	})
+}
+
+func TestAppliedFieldsBelongToTheirAppliers(t *testing.T) {
+	s := newSite(t)
+	apply := func(manager, content string, force bool) error {
+		_, err := s.of(objects.ConfigMaps, "default").Patch(t.Context(), "shared", types.ApplyPatchType,
+			[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"},"data":`+content+`}`), metav1.PatchOptions{FieldManager: manager, Force: &force})
+		return err
+	}
+	require.NoError(t, apply("one", `{"a":"1"}`, false))
+	require.NoError(t, apply("two", `{"b":"2"}`, false))
+	require.True(t, apierrors.IsConflict(apply("two", `{"a":"2","b":"2"}`, false)))
+	require.NoError(t, apply("two", `{"a":"2"}`, true))
+	require.Equal(t, map[string]any{"a": "2"}, s.get(t, objects.ConfigMaps, "default", "shared").Object["data"])
+}
+
+func TestSecretsAreSealedInTheFileAndReadByPackageObjects(t *testing.T) {
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	box, err := key.Box("a test", nil)
+	require.NoError(t, err)
+	kept := objects.New(box, nil)
+	s := newSite(t, func(o *kube.Options) { o.Box, o.Objects = box, kept })
+	s.create(t, objects.Secrets, "default", "pull", `"stringData":{"password":"a-secret-word"}`)
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		row, err := kube.Rows().Get(tx, objects.Secrets.Key("default", "pull"))
+		require.NoError(t, err)
+		require.NotContains(t, string(row.Value), "a-secret-word")
+		require.NotContains(t, string(row.Value), "YS1zZWNyZXQtd29yZA")
+		var secret corev1.Secret
+		require.NoError(t, kept.Get(tx, objects.Secrets, "default", "pull", &secret))
+		require.Equal(t, "a-secret-word", string(secret.Data["password"]))
+		return kept.Create(tx, objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "made"}, Data: map[string][]byte{"a": []byte("b")}}, time.Now())
+	}))
+	require.Equal(t, map[string]any{"a": "Yg=="}, s.get(t, objects.Secrets, "default", "made").Object["data"])
+}
+
+// refusing is an admission rule.
+type refusing struct{}
+
+func (refusing) Handles(operation admission.Operation) bool { return operation == admission.Create }
+
+func (refusing) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetKind().Kind == "ClusterImageSet" {
+		return admission.NewForbidden(a, fmt.Errorf("not at this site"))
+	}
+	return nil
+}
+
+func TestTheAppliancesRulesAreAsked(t *testing.T) {
+	s := newSite(t, func(o *kube.Options) { o.Admission = []admission.Interface{refusing{}} })
+	_, err := s.of(objects.ClusterImageSets, "").Create(t.Context(), object(t, objects.ClusterImageSets, "", "one", `"spec":{"releaseImage":"x"}`), metav1.CreateOptions{})
+	require.ErrorContains(t, err, "not at this site")
+	s.create(t, objects.ClusterDeployments, "default", "one", deployment)
+}
+
+func TestAWatchOfAKindThatWasNeverUsedMissesNothing(t *testing.T) {
+	s := newSite(t)
+	for range 3 {
+		require.NoError(t, s.of(objects.NMStateConfigs, "default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+		w, err := s.of(objects.NMStateConfigs, "default").Watch(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true})
+		require.NoError(t, err)
+		const count = 100
+		for i := range count {
+			s.create(t, objects.NMStateConfigs, "default", fmt.Sprint("n-", i), `"spec":{"interfaces":[{"name":"eth0","macAddress":"02:00:00:00:00:01"}],"config":{}}`)
+		}
+		seen := 0
+		for event := range w.ResultChan() {
+			if event.Type == watch.Added {
+				seen++
+			}
+			if seen == count {
+				break
+			}
+		}
+		w.Stop()
+		require.Equal(t, count, seen)
+	}
+}
+
+func TestAWatchFromARevisionThatIsYetToComeIsRefused(t *testing.T) {
+	s := newSite(t)
+	w, err := s.of(objects.ConfigMaps, "default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1000000"})
+	if err == nil {
+		event := <-w.ResultChan()
+		err = apierrors.FromObject(event.Object)
+	}
+	require.True(t, apierrors.IsResourceExpired(err), err)
+}
+
+func TestTheRevisionOfAWatchIsThatOfWhatTheEngineCommits(t *testing.T) {
+	s := newSite(t)
+	s.create(t, objects.InfraEnvs, "default", "one", `"spec":{"pullSecretRef":{"name":"pull"}}`)
+	list, err := s.of(objects.InfraEnvs, "default").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	w, err := s.of(objects.InfraEnvs, "default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	require.NoError(t, err)
+	defer w.Stop()
+	other := store.NewBucket[string]("other", 1)
+	value := "x"
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		require.NoError(t, other.Put(tx, "row", &value))
+		return s.options.Objects.Update(tx, objects.InfraEnvs, "default", "one", func(u *unstructured.Unstructured) error {
+			u.Object["status"] = map[string]any{"isoDownloadURL": "http://site/iso"}
+			return nil
+		})
+	}))
+	event := <-w.ResultChan()
+	require.Equal(t, watch.Modified, event.Type)
+	changed := event.Object.(*unstructured.Unstructured)
+	require.Equal(t, fmt.Sprint(s.db.Revision()), changed.GetResourceVersion())
+	stale := &list.Items[0]
+	_, err = s.of(objects.InfraEnvs, "default").Update(t.Context(), stale, metav1.UpdateOptions{})
+	require.True(t, apierrors.IsConflict(err), err)
+}
+
+func TestADefinitionMadeByAClientIsServedAtOnceAndItsObjectsGoWithIt(t *testing.T) {
+	s := newSite(t)
+	definitions := s.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	kind := objects.Kind{Group: "example.com", Version: "v1", Kind: "Rack", Resource: "racks", Namespaced: true}
+	_, err := definitions.Create(t.Context(), object(t, objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", "racks.example.com",
+		`"spec":{"group":"example.com","names":{"kind":"Rack","plural":"racks"},"scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}`),
+		metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := s.of(kind, "default").Create(t.Context(), object(t, kind, "default", "one", `"height":42`), metav1.CreateOptions{})
+		return err == nil
+	}, 20*time.Second, 50*time.Millisecond)
+	url := overHTTP(t, s)
+	require.Contains(t, ask(t, url+"/apis", "application/json"), `"example.com/v1"`)
+	require.NoError(t, definitions.Delete(t.Context(), "racks.example.com", metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool {
+		var left []store.KeyValue
+		require.NoError(t, s.db.View(func(tx *store.Tx) (err error) {
+			left, _, _, err = kube.Rows().Range(tx, store.Range{From: "example.com/", End: kube.Rows().End("example.com/")})
+			return err
+		}))
+		return len(left) == 0
+	}, 20*time.Second, 20*time.Millisecond)
+}
+
+func TestTenThousandSecretsAreListedInPagesThatAgree(t *testing.T) {
+	s := newSite(t)
+	const count = 10000
+	for from := 0; from < count; from += 1000 {
+		require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+			for i := from; i < from+1000; i++ {
+				if err := s.options.Objects.Create(tx, objects.Secrets, &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("secret-%05d", i)}, Data: map[string][]byte{"a": []byte("b")},
+				}, time.Now()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	seen, next := 0, ""
+	for page := 0; ; page++ {
+		list, err := s.of(objects.Secrets, "default").List(t.Context(), metav1.ListOptions{Limit: 500, Continue: next})
+		require.NoError(t, err)
+		for _, item := range list.Items {
+			require.Equal(t, fmt.Sprintf("secret-%05d", seen), item.GetName())
+			seen++
+		}
+		if next = list.GetContinue(); next == "" {
+			break
+		}
+		if page%5 == 0 { // what changes meanwhile is not in the list that was begun
+			require.NoError(t, s.of(objects.Secrets, "default").Delete(t.Context(), fmt.Sprintf("secret-%05d", count-1-page), metav1.DeleteOptions{}))
+			s.create(t, objects.Secrets, "default", fmt.Sprintf("secret-%05d-late", count-1-page), "")
+		}
+	}
+	require.Equal(t, count, seen)
+}
