@@ -77,7 +77,9 @@ func TestClientsOldAndNewFindEveryKind(t *testing.T) {
 		require.Contains(t, aggregated, `"kind":"`+kind.Kind+`"`)
 	}
 	require.Regexp(t, `"gitVersion":\s*"v1\.\d+\.0"`, ask(t, url+"/version", "application/json"))
-	require.Contains(t, ask(t, url+"/openapi/v3", "application/json"), "apis/hive.openshift.io/v1")
+	require.Eventually(t, func() bool {
+		return strings.Contains(ask(t, url+"/openapi/v3", "application/json"), "apis/hive.openshift.io/v1")
+	}, 10*time.Second, 10*time.Millisecond)
 	require.Contains(t, ask(t, url+"/readyz", "text/plain"), "ok")
 }
 

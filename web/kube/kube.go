@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -141,7 +142,8 @@ func (s *Server) awaitReady(ctx context.Context, api loopback) error {
 		request.Header.Set("Authorization", "Bearer "+s.token)
 		response, err := api.RoundTrip(request)
 		if err == nil {
-			err = response.Body.Close()
+			_, err = io.Copy(io.Discard, response.Body)
+			err = errors.Join(err, response.Body.Close())
 		}
 		if err == nil && response.StatusCode == http.StatusOK || ctx.Err() != nil {
 			return nil
