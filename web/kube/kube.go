@@ -50,7 +50,9 @@ type Server struct {
 	token   string // of the process's own clients
 	ready   chan struct{}
 	handler atomic.Pointer[http.Handler]
-	own     atomic.Pointer[loopback] // what the process's own clients talk to; it is there before the API is ready
+	// stopping ends when the API is to stop. It is written before handler is.
+	stopping context.Context
+	own      atomic.Pointer[loopback] // what the process's own clients talk to; it is there before the API is ready
 }
 
 // New returns a server that serves nothing yet; making it costs nothing.
@@ -77,6 +79,12 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 // ServeHTTP answers a request of the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if handler := s.handler.Load(); handler != nil {
+		if r.URL.Query().Has("watch") { // it never ends by itself
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(s.stopping, cancel)()
+			r = r.WithContext(ctx)
+		}
 		(*handler).ServeHTTP(w, r)
 		return
 	}
@@ -90,73 +98,86 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Run makes the API and serves it until the context ends; then watches and requests end.
+// Run makes the API and serves it until the context ends; then watches end, and what the API began is finished.
 func (s *Server) Run(ctx context.Context) error {
 	start := time.Now()
 	logTo(s.options.Logger)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if err := s.seed(ctx); err != nil {
 		return fmt.Errorf("write what the Kubernetes API begins with: %w", err)
 	}
-	client := etcd.NewClient(ctx, s.rows())
-	api, err := s.build(client)
+	// The API outlives the context a little: its hooks end the process if they are kept from finishing.
+	inside, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	api, err := s.build(etcd.NewClient(inside, s.rows()))
 	if err != nil {
 		return fmt.Errorf("make the Kubernetes API: %w", err)
 	}
 	defer api.Destroy()
 	api.PrepareRun()
-	var inner http.Handler = api.Handler
-	own := loopback{inner}
+	var handler http.Handler = api.Handler
+	own := loopback{handler}
 	s.own.Store(&own)
 	var running sync.WaitGroup
 	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	keeper := newKeeper(s, newDiscovery(api.DiscoveryGroupManager))
 	failed := make(chan error, 1)
 	running.Go(func() { failed <- keeper.run(ctx) })
-	api.RunPostStartHooks(ctx)
-	if err := s.awaitReady(ctx, own); err != nil {
-		return err
+	api.RunPostStartHooks(inside)
+	if s.await(ctx, own, "/readyz?exclude=poststarthook/crd-informer-synced") {
+		s.stopping = ctx
+		s.handler.Store(&handler)
+		close(s.ready)
+		s.options.Logger.Info("The Kubernetes API is served.", "took", time.Since(start).Round(time.Millisecond))
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		}
 	}
-	s.handler.Store(&inner)
-	close(s.ready)
-	s.options.Logger.Info("The Kubernetes API is served.", "took", time.Since(start).Round(time.Millisecond))
-	select {
-	case <-ctx.Done():
-		return api.RunPreShutdownHooks()
-	case err := <-failed:
-		return errors.Join(err, api.RunPreShutdownHooks())
-	}
+	finishing, giveUp := context.WithTimeout(inside, hooksTimeout)
+	defer giveUp()
+	s.await(finishing, own, "/readyz")
+	return errors.Join(err, api.RunPreShutdownHooks())
 }
 
-// awaitReady asks the API whether it is ready until it is. The check that is left out looks for what others look for as well, but only every 100 ms.
-func (s *Server) awaitReady(ctx context.Context, api loopback) error {
+const (
+	// readyEvery is how often the API is asked whether it is ready.
+	readyEvery = 2 * time.Millisecond
+	// hooksTimeout is how long it may take at the end to finish what it began at the start.
+	hooksTimeout = 5 * time.Second
+)
+
+// await asks the API whether it is ready until it is; false if the context ends first. The check that the path may leave out looks for what others look for as
+// well, but only every 100 ms.
+func (s *Server) await(ctx context.Context, api loopback, path string) bool {
 	ticker := s.options.Clock.NewTicker(readyEvery)
 	defer ticker.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://in-process/readyz?exclude=poststarthook/crd-informer-synced", nil)
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Authorization", "Bearer "+s.token)
-		response, err := api.RoundTrip(request)
-		if err == nil {
-			_, err = io.Copy(io.Discard, response.Body)
-			err = errors.Join(err, response.Body.Close())
-		}
-		if err == nil && response.StatusCode == http.StatusOK || ctx.Err() != nil {
-			return nil
+	for ctx.Err() == nil {
+		if s.answersOK(ctx, api, path) {
+			return true
 		}
 		select {
 		case <-ctx.Done():
 		case <-ticker.Chan():
 		}
 	}
+	return false
 }
 
-// readyEvery is how often a starting API is asked whether it is ready.
-const readyEvery = 2 * time.Millisecond
+func (s *Server) answersOK(ctx context.Context, api loopback, path string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://in-process"+path, nil)
+	if err != nil {
+		return false
+	}
+	request.Header.Set("Authorization", "Bearer "+s.token)
+	response, err := api.RoundTrip(request)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return errors.Join(err, response.Body.Close()) == nil && response.StatusCode == http.StatusOK
+}
 
 func (s *Server) rows() etcd.Options {
 	return etcd.Options{DB: s.options.DB, Rows: Rows(), Clock: s.options.Clock}
