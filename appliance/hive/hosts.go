@@ -21,9 +21,10 @@ type HostsOptions struct {
 	Objects  *objects.Objects
 	Clock    clockwork.Clock
 	Logger   *slog.Logger
-	URL      string   // of the API and of images, without a trailing slash
-	Mirrors  Mirrors  // nil: InfraEnvs and the site have no mirrors of their own
-	OSImages OSImages // nil: nobody knows which base images there are
+	URL      string       // of the API and of images, without a trailing slash
+	Mirrors  Mirrors      // nil: InfraEnvs and the site have no mirrors of their own
+	OSImages OSImages     // nil: nobody knows which base images there are
+	Images   ImageFetcher // nil: nobody fetches base images
 
 }
 
@@ -69,4 +70,5 @@ func (h *Hosts) AddTo(loop *controller.Loop) {
 		controller.Relation{Of: objects.AgentClassifications, To: h.agentsOfNamespace},
 	)
 	loop.Add(classifications{h})
+	loop.Add(serviceConfigs{h}, controller.Relation{Of: objects.ConfigMaps, To: h.serviceConfigNaming})
 }

@@ -38,19 +38,26 @@ type hostsBench struct {
 	*Hosts
 	clock   *clockwork.FakeClock
 	loop    *controller.Loop
-	rules   map[mirror.Level]*mirror.Import // the mirror rules that are kept, by their level
+	rules   map[ruleSet]*mirror.Import // the mirror rules that are kept
 	release siteReleases
+	images  map[string]string // that were asked for, with what is said of them: "" for one that is there
+}
+
+// ruleSet names mirror rules that are kept.
+type ruleSet struct {
+	level mirror.Level
+	name  string
 }
 
 func newHostsBench(t testing.TB) *hostsBench {
 	t.Helper()
-	b := &hostsBench{TB: t, clock: clockwork.NewFakeClockAt(morning), rules: map[mirror.Level]*mirror.Import{}}
+	b := &hostsBench{TB: t, clock: clockwork.NewFakeClockAt(morning), rules: map[ruleSet]*mirror.Import{}, images: map[string]string{}}
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b.Hosts = NewHosts(HostsOptions{
 		DB: db, Objects: objects.New(nil, nil), Clock: b.clock, Logger: slog.New(slog.DiscardHandler), URL: "http://appliance.site.test:8090",
-		Mirrors: b, OSImages: b,
+		Mirrors: b, OSImages: b, Images: b,
 	})
 	e, err := engine.New(engine.Options{
 		DB: db, Releases: &b.release, Mirror: &mirror.Rules{}, Clock: b.clock, URL: b.URL, Projector: b.Hosts,
@@ -76,13 +83,30 @@ func newHostsBench(t testing.TB) *hostsBench {
 	return b
 }
 
-func (b *hostsBench) SetMirror(_ context.Context, level mirror.Level, _ string, rules *mirror.Import) error {
+func (b *hostsBench) SetMirror(_ context.Context, level mirror.Level, name string, rules *mirror.Import) error {
 	if rules == nil {
-		delete(b.rules, level)
+		delete(b.rules, ruleSet{level, name})
 	} else {
-		b.rules[level] = rules
+		b.rules[ruleSet{level, name}] = rules
 	}
 	return nil
+}
+
+func (b *hostsBench) FetchImages(_ context.Context, wanted []WantedImage) (waiting []string, fault string, err error) {
+	for _, image := range wanted {
+		state, asked := b.images[image.URL]
+		if !asked {
+			state = "on its way"
+			b.images[image.URL] = state
+		}
+		switch {
+		case strings.HasPrefix(state, "bad"):
+			fault = image.URL + ": " + state
+		case state != "":
+			waiting = append(waiting, image.URL+": "+state)
+		}
+	}
+	return waiting, fault, nil
 }
 
 func (b *hostsBench) Known(version, _ string) bool { return version != "9.99" }

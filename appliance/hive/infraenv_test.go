@@ -204,7 +204,7 @@ func TestASecretOrAMirrorThatComesLaterIsNoticed(t *testing.T) {
 	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "Failed to get referenced ConfigMap mirrors/m")
 	b.apply("kind: ConfigMap\nmetadata: {namespace: mirrors, name: m}\ndata: {registries.conf: \"[[registry]]\\nlocation = 'quay.io'\\n[[registry.mirror]]\\nlocation = 'mirror.site.test:5000'\\n\"}")
 	b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
-	require.Contains(t, string(b.rules[infraEnvLevel(b.envID("pool"))].Files[0].Data), "mirror.site.test:5000")
+	require.Contains(t, string(b.rules[ruleSet{infraEnvLevel(b.envID("pool")), mirrorOfInfraEnv}].Files[0].Data), "mirror.site.test:5000")
 	b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}}")
 	require.Empty(t, b.rules, "the rules go with the reference")
 }
