@@ -19,6 +19,9 @@ import (
 func (h *Hosts) Project(tx *store.Tx, touched engine.Touched) error {
 	p := projection{Hosts: h, tx: tx, rows: touched.Rows, now: touched.Now}
 	for _, row := range touched.InfraEnvs {
+		if row.Deleted {
+			continue
+		}
 		if err := p.infraEnv(row); err != nil {
 			return fmt.Errorf("show infra-env %s: %w", row.ID, err)
 		}
@@ -40,6 +43,14 @@ func (h *Hosts) Project(tx *store.Tx, touched engine.Touched) error {
 			return fmt.Errorf("remove the Agent of host %s: %w", row.ID, err)
 		}
 	}
+	for _, row := range touched.InfraEnvs {
+		if !row.Deleted {
+			continue
+		}
+		if err := p.infraEnv(row); err != nil {
+			return fmt.Errorf("remove the InfraEnv of infra-env %s: %w", row.ID, err)
+		}
+	}
 	return nil
 }
 
@@ -57,13 +68,19 @@ func splitKey(object string) (namespace, name string) {
 }
 
 func (p projection) infraEnv(row engine.TouchedRow) error {
-	if row.Object.Key == "" {
+	switch {
+	case row.Deleted && row.Object.Key == "":
 		return nil
-	}
-	if row.Deleted {
+	case row.Deleted:
 		return p.infraEnvGone(row.Object)
+	case row.Object.Key != "":
+		return p.showInfraEnv(row.ID, nil)
 	}
-	return p.showInfraEnv(row.ID, nil)
+	env, err := p.rows.InfraEnv(row.ID)
+	if err != nil {
+		return err
+	}
+	return p.adoptInfraEnv(env)
 }
 
 // showInfraEnv writes an infra-env into its InfraEnv, with what came of the InfraEnv's spec unless that is nil.
@@ -128,7 +145,8 @@ func (p projection) infraEnvGone(of engine.Object) error {
 	if err != nil {
 		return err
 	}
-	if ref := object.Spec.ClusterRef; ref != nil && object.DeletionTimestamp == nil {
+	made := object.Labels[labelMadeForInfraEnv] == "true"
+	if ref := object.Spec.ClusterRef; ref != nil && object.DeletionTimestamp == nil && !made {
 		cluster, err := p.rows.ClusterOf(ref.Namespace + "/" + ref.Name)
 		if err != nil {
 			return err
@@ -141,7 +159,7 @@ func (p projection) infraEnvGone(of engine.Object) error {
 			})
 		}
 	}
-	return p.release(objects.InfraEnvs, namespace, name, infraEnvFinalizer)
+	return errors.Join(p.release(objects.InfraEnvs, namespace, name, infraEnvFinalizer), p.dropMade(&object))
 }
 
 // release ends an object: it is deleted, and the finalizer is taken off.
