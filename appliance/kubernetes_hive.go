@@ -2,6 +2,9 @@ package appliance
 
 import (
 	"context"
+	"errors"
+	"reflect"
+	"slices"
 
 	"github.com/jonboulle/clockwork"
 	"k8s.io/apiserver/pkg/admission"
@@ -11,6 +14,7 @@ import (
 	"landfall/appliance/hive"
 	"landfall/appliance/mirror"
 	"landfall/appliance/objects"
+	"landfall/appliance/osimage"
 	"landfall/store"
 )
 
@@ -24,7 +28,7 @@ func (a *Appliance) newHiveControllers(o *objects.Objects) *hiveControllers {
 	clock, site := clockwork.NewRealClock(), hiveSite{a}
 	return &hiveControllers{
 		clusters: hive.NewClusters(hive.ClustersOptions{DB: a.db, Objects: o, Mirrors: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
-		hosts:    hive.NewHosts(hive.HostsOptions{DB: a.db, Objects: o, Mirrors: site, OSImages: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
+		hosts:    hive.NewHosts(hive.HostsOptions{DB: a.db, Objects: o, Mirrors: site, OSImages: site, Images: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
 	}
 }
 
@@ -37,13 +41,16 @@ func (h *hiveControllers) addTo(loop *controller.Loop, e *engine.Engine) []admis
 	h.hosts.Use(e)
 	h.clusters.AddTo(loop)
 	h.hosts.AddTo(loop)
-	return nil
+	return []admission.Interface{hive.HostsAdmission{Hosts: h.hosts}}
 }
 
 // thenRun shows what there is in objects before the controllers run.
 func (h *hiveControllers) thenRun(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := h.clusters.Adopt(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err := h.hosts.Adopt(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		return run(ctx)
@@ -56,33 +63,33 @@ type hiveSite struct{ a *Appliance }
 // SetMirror implements hive.Mirrors.
 func (s hiveSite) SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error {
 	m := s.a.mirror
-	if rules != nil {
-		_, err := m.Import(ctx, level, name, rules)
-		return err
-	}
-	held := false
+	var held *mirror.Import
 	if err := s.a.db.View(func(tx *store.Tx) error {
-		held = mirrorImports.Exists(tx, importKey(level, name))
-		return nil
-	}); err != nil || !held {
+		row, err := mirrorImports.Get(tx, importKey(level, name))
+		if err == nil {
+			held = &row.Import
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	}); err != nil {
 		return err
 	}
-	return m.Remove(ctx, level, name)
+	switch {
+	case held == nil && rules == nil, held != nil && rules != nil && reflect.DeepEqual(held.Files, rules.Files):
+		return nil // images are made anew by each change
+	case rules == nil:
+		return m.Remove(ctx, level, name)
+	}
+	_, err := m.Import(ctx, level, name, rules)
+	return err
 }
 
 // Known implements hive.OSImages.
 func (s hiveSite) Known(version, architecture string) bool {
-	if architecture == "" {
-		architecture = "x86_64"
-	}
 	images, err := s.a.images.List()
-	if err != nil {
-		return false
-	}
-	for _, image := range images {
-		if image.OpenshiftVersion == version && image.CPUArchitecture == architecture {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(images, func(image osimage.Image) bool {
+		return osimage.Minor(image.OpenshiftVersion) == osimage.Minor(version) && image.CPUArchitecture == orX86(architecture)
+	})
 }

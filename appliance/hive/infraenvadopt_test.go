@@ -7,13 +7,14 @@ import (
 	"github.com/go-openapi/swag"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/objects"
 	"landfall/appliance/objects/agentinstall"
 	"landfall/store"
 )
 
-// traces counts the objects that there are, but for Events.
+// traces lists the objects that there are, but for Events and namespaces that are going.
 func (b *hostsBench) traces() []string {
 	b.Helper()
 	var names []string
@@ -22,8 +23,11 @@ func (b *hostsBench) traces() []string {
 			if kind == objects.Events {
 				continue
 			}
-			if err := objects.Names(tx, kind, "", func(namespace, name string) error {
-				names = append(names, kind.Kind+" "+namespace+"/"+name)
+			if err := b.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
+				if kind == objects.Namespaces && u.GetDeletionTimestamp() != nil {
+					return nil // the API's purger takes it away
+				}
+				names = append(names, kind.Kind+" "+u.GetNamespace()+"/"+u.GetName())
 				return nil
 			}); err != nil {
 				return err
