@@ -21,8 +21,17 @@ import (
 )
 
 // TestAServerIsInstalledOverItsBMC boots a simulated server by Redfish into what the appliance serves it, and installs it: the
-// image is ejected when the server reboots.
+// image is ejected when the server reboots, and the server restarted where it comes up from the image all the same.
 func TestAServerIsInstalledOverItsBMC(t *testing.T) {
+	t.Run("as it should", func(t *testing.T) { installOverBMC(t, nil) })
+	t.Run("with the wrong boot order", func(t *testing.T) {
+		server, stand := installOverBMC(t, simulate.Faults{{Kind: simulate.WrongBootOrder}})
+		require.False(t, server.Booted.Repaired.IsZero())
+		require.Equal(t, "disk", stand.Boots()[1].From)
+	})
+}
+
+func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish.BMC) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	api := upstream(t, address).Installer
@@ -38,12 +47,20 @@ func TestAServerIsInstalledOverItsBMC(t *testing.T) {
 	require.NoError(t, err)
 
 	const mac = "52:54:00:00:07:01"
-	machines := &simulate.Servers{First: 7, Planned: []simulate.Planned{{Hostname: "edge-0", MAC: mac}}, Speed: 1000}
+	machines := &simulate.Servers{First: 7, Planned: []simulate.Planned{{Hostname: "edge-0", MAC: mac}}, Speed: 1000, Faults: faults}
+	if faults != nil {
+		machines.Speed = 200 // nobody else is to put the boot order right before
+	}
 	profile, _ := redfish.ProfileByName("dell-idrac9-old")
 	stand := redfish.New(redfish.Options{
 		Profile: profile, Username: "root", Password: "calvin", MACs: []string{mac}, PowerDelay: 100 * time.Millisecond, Dir: t.TempDir(),
 		Boot: func(ctx context.Context, image *redfish.Image) {
 			if err := machines.Boot(ctx, 7, image.Path); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		},
+		FromDisk: func(ctx context.Context) {
+			if err := machines.FromDisk(ctx, 7); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 		},
@@ -74,7 +91,8 @@ func TestAServerIsInstalledOverItsBMC(t *testing.T) {
 	require.Equal(t, bmc.PowerOn, server.Power)
 	require.Equal(t, cluster().Hosts[0].ID.String(), server.Booted.Host.ID)
 	require.Equal(t, "edge-0", cluster().Hosts[0].RequestedHostname)
-	require.Equal(t, []redfish.Started{{From: "cd", Image: server.Booted.ImageURL}}, stand.Boots())
+	require.Equal(t, redfish.Started{From: "cd", Image: server.Booted.ImageURL}, stand.Boots()[0])
+	return server, stand
 }
 
 func askBMC(t *testing.T, method, address, path string, body any) *bmc.Server {

@@ -320,6 +320,33 @@ func TestNothingThatWasSaidHoldsASecret(t *testing.T) {
 	}
 }
 
+func TestConversationsAreKeptWithinBounds(t *testing.T) {
+	s := newSite(t)
+	b := s.bmc("generic")
+	s.ensure(b, nil)
+	s.await("n1", available)
+	w := &worker{m: s.manager, id: "n1"}
+	session := &session{tape: newTape(nil, s.clock, secret, "boot", s.clock.Now())}
+	for i := range 2 * keptExchanges {
+		session.tape.keep(Exchange{Path: "/redfish/v1/" + strings.Repeat("x", i), Answer: strings.Repeat("y", 300)})
+	}
+	require.Len(t, session.tape.said.Exchanges, keptExchanges)
+	require.Equal(t, keptExchanges, session.tape.said.Left)
+	session.tape.keep(Exchange{Path: "/a", Answer: "same"})
+	session.tape.keep(Exchange{Path: "/a", Answer: "same"})
+	require.Equal(t, asBefore, session.tape.said.Exchanges[keptExchanges-1].Answer)
+	for i := range keptConversations + 5 {
+		session.tape.said.Start = s.clock.Now().Add(time.Duration(i) * time.Second)
+		require.NoError(t, w.keep(bg, session, jobBoot, nil))
+	}
+	said, err := s.manager.Conversations("n1")
+	require.NoError(t, err)
+	text, err := json.Marshal(said)
+	require.NoError(t, err)
+	require.Less(t, len(text), keptBytes+64<<10)
+	require.Greater(t, len(said), 1)
+}
+
 func TestCertificatesAreVerifiedUnlessItWasChosenOtherwise(t *testing.T) {
 	s := newSite(t)
 	profile, _ := redfish.ProfileByName("generic")

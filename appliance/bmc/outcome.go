@@ -187,8 +187,11 @@ func (w *worker) remove(ctx context.Context) error {
 	})
 }
 
-// keptConversations is how many conversations of a server are kept.
-const keptConversations = 20
+// What is kept of the conversations of a server: so many, and in so many bytes; the newest one always.
+const (
+	keptConversations = 20
+	keptBytes         = 128 << 10
+)
 
 // keep writes a conversation down. A poll that went well is only remembered until the next one, and the newest conversation
 // is replaced by one that failed in the same way, so that what led to the failure is still there.
@@ -232,15 +235,32 @@ func (w *worker) keep(ctx context.Context, s *session, what job, err error) erro
 				if err := conversationRows.Delete(tx, keys[n-1]); err != nil {
 					return err
 				}
-				keys = keys[:n-1]
 			}
 		}
-		for len(keys) >= keptConversations {
-			if err := conversationRows.Delete(tx, keys[0]); err != nil {
-				return err
-			}
-			keys = keys[1:]
+		if err := conversationRows.Put(tx, w.id+"/"+said.ID, &said); err != nil {
+			return err
 		}
-		return conversationRows.Put(tx, w.id+"/"+said.ID, &said)
+		return dropConversations(tx, w.id)
 	})
+}
+
+// dropConversations removes the oldest conversations of a server that are too many.
+func dropConversations(tx *store.Tx, id string) error {
+	var keys []string
+	sizes := map[string]int{}
+	total := 0
+	if err := conversationRows.Sizes(tx, id+"/", func(key string, bytes int) error {
+		keys, sizes[key], total = append(keys, key), bytes, total+bytes
+		return nil
+	}); err != nil {
+		return err
+	}
+	for len(keys) > 1 && (len(keys) > keptConversations || total > keptBytes) {
+		if err := conversationRows.Delete(tx, keys[0]); err != nil {
+			return err
+		}
+		total -= sizes[keys[0]]
+		keys = keys[1:]
+	}
+	return nil
 }

@@ -38,6 +38,7 @@ type tape struct {
 	password string
 	said     Conversation
 	last     heard
+	before   map[string]string // path -> the last answer, as it is kept
 	answered func(http.Header) // hears of each answer
 }
 
@@ -84,7 +85,15 @@ func (t *tape) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// asBefore stands for an answer that is the same as the one before at that path.
+const asBefore = "(as before)"
+
 func (t *tape) keep(e Exchange) {
+	if e.Answer != "" && t.before[e.Path] == e.Answer {
+		e.Answer = asBefore
+	} else {
+		t.before[e.Path] = e.Answer
+	}
 	t.said.Exchanges = append(t.said.Exchanges, e)
 	if len(t.said.Exchanges) > keptExchanges {
 		const half = keptExchanges / 2
@@ -152,5 +161,5 @@ func redact(text, password string) string {
 
 // newTape returns a tape of one conversation.
 func newTape(base http.RoundTripper, clock clockwork.Clock, password, about string, start time.Time) *tape {
-	return &tape{base: base, clock: clock, password: password, said: Conversation{About: about, Start: start, Exchanges: []Exchange{}}}
+	return &tape{base: base, before: map[string]string{}, clock: clock, password: password, said: Conversation{About: about, Start: start, Exchanges: []Exchange{}}}
 }

@@ -56,14 +56,18 @@ func (s *demoServers) add(i int, folder string, logger *slog.Logger) error {
 	s.macs = append(s.macs, mac)
 	s.machines.Planned = append(s.machines.Planned, simulate.Planned{Hostname: fmt.Sprintf("server-%d", i+1), MAC: mac})
 	profile, _ := redfish.ProfileByName(demoProfiles[i%len(demoProfiles)])
+	ended := func(ctx context.Context, err error) {
+		if err != nil && ctx.Err() == nil {
+			logger.Warn("A simulated server came to its end.", "server", i+1, "error", err)
+		}
+	}
 	stand := redfish.New(redfish.Options{
 		Profile: profile, Username: demoUser, Password: demoPassword, MACs: []string{mac}, Serial: fmt.Sprintf("DEMO%04d", i+1),
 		UUID: fmt.Sprintf("de300000-0000-4000-8000-%012d", i+1), Dir: folder, Logger: logger,
 		Boot: func(ctx context.Context, image *redfish.Image) {
-			if err := s.machines.Boot(ctx, firstServer+i, image.Path); err != nil && ctx.Err() == nil {
-				logger.Warn("A simulated server came to its end.", "server", i+1, "error", err)
-			}
+			ended(ctx, s.machines.Boot(ctx, firstServer+i, image.Path))
 		},
+		FromDisk: func(ctx context.Context) { ended(ctx, s.machines.FromDisk(ctx, firstServer+i)) },
 	})
 	if err := stand.Listen("127.0.0.1:0", nil); err != nil {
 		return err

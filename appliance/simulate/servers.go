@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/openshift/assisted-service/models"
+
 	"landfall/ignition"
 	"landfall/isogen"
 )
@@ -27,6 +29,7 @@ type Servers struct {
 
 	mu    sync.Mutex
 	crews map[string]*serverCrew // by infra-env
+	last  map[int]*serverCrew    // that a machine was of when it was booted last
 	life  context.Context
 	end   context.CancelFunc
 }
@@ -53,16 +56,41 @@ func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	if h == nil {
 		return fmt.Errorf("there is no simulated server number %d", number)
 	}
+	s.mu.Lock()
+	s.last[number] = crew
+	s.mu.Unlock()
 	crew.up[number].Lock()
 	defer crew.up[number].Unlock()
 	h.mu.Lock()
 	h.disc = inserted
 	h.mu.Unlock()
-	crew.mu.Lock()
-	crew.pending++
-	crew.mu.Unlock()
-	err = h.runFrom(context.WithValue(ctx, linkKey{}, h.link), nil, fromImage)
-	crew.finish(h, err)
+	return crew.live(ctx, h, nil, fromImage)
+}
+
+// FromDisk has the machine of that number be up from its disk, likewise. Where nothing was installed it stays silent.
+func (s *Servers) FromDisk(ctx context.Context, number int) error {
+	s.mu.Lock()
+	crew := s.last[number]
+	s.mu.Unlock()
+	if crew == nil {
+		return nil
+	}
+	crew.up[number].Lock()
+	defer crew.up[number].Unlock()
+	h := crew.hosts[number]
+	known, up, err := h.recall(context.WithValue(ctx, linkKey{}, h.link))
+	if err != nil || up != fromDisk {
+		return err
+	}
+	return crew.live(ctx, h, known, fromDisk)
+}
+
+func (c *serverCrew) live(ctx context.Context, h *host, known *models.Host, up medium) error {
+	c.mu.Lock()
+	c.pending++
+	c.mu.Unlock()
+	err := h.runFrom(context.WithValue(ctx, linkKey{}, h.link), known, up)
+	c.finish(h, err)
 	return err
 }
 
@@ -83,7 +111,7 @@ func (s *Servers) crew(disc *media) (*serverCrew, error) {
 	defer s.mu.Unlock()
 	if s.life == nil {
 		s.life, s.end = context.WithCancel(context.Background())
-		s.crews = map[string]*serverCrew{}
+		s.crews, s.last = map[string]*serverCrew{}, map[int]*serverCrew{}
 	}
 	id := disc.config.InfraEnvID
 	if known := s.crews[id]; known != nil {

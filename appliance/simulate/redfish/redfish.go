@@ -32,6 +32,8 @@ type Options struct {
 	// Boot, if set, is called when the server boots from the virtual CD, with what was fetched. Its context ends when the
 	// server is switched off or restarted.
 	Boot func(ctx context.Context, image *Image)
+	// FromDisk, if set, is called when the server boots from its disk, likewise.
+	FromDisk func(ctx context.Context)
 	// Dir is where fetched images lie while they are booted; "" is the system's directory for temporary files.
 	Dir string
 	// HTTP fetches the images; nil is a client that trusts the system's authorities.
@@ -312,13 +314,16 @@ func (b *BMC) start() {
 		b.started = append(b.started, Started{From: "physical-cd"})
 		return
 	}
-	if !virtual || image == "" {
-		b.started = append(b.started, Started{From: "disk"})
-		return
-	}
 	ctx, cancel := context.WithCancel(b.life)
 	b.machine = cancel
-	b.running.Go(func() { b.run(ctx, image) })
+	if virtual && image != "" {
+		b.running.Go(func() { b.run(ctx, image) })
+		return
+	}
+	b.started = append(b.started, Started{From: "disk"})
+	if b.options.FromDisk != nil {
+		b.running.Go(func() { b.options.FromDisk(ctx) })
+	}
 }
 
 // run is the server up from the virtual CD.
