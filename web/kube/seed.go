@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"landfall/appliance/objects"
@@ -31,6 +33,9 @@ func (s *Server) seed(ctx context.Context) error {
 			return nil
 		}
 		current = err == nil && *have == digest
+		for _, name := range services() {
+			current = current && s.options.Objects.Exists(tx, deploymentKind, servicesNamespace, name)
+		}
 		return err
 	})
 	if err != nil || current {
@@ -51,6 +56,44 @@ func (s *Server) seed(ctx context.Context) error {
 		if err := s.options.Objects.EnsureNamespace(tx, metav1.NamespaceDefault, now); err != nil {
 			return err
 		}
+		if err := s.seedServices(tx, now); err != nil {
+			return err
+		}
 		return seeded.Put(tx, definitionsKey, &digest)
 	})
+}
+
+// A hub runs the Assisted Installer as two Deployments, which people look at to see whether it works. Here both are this process: whoever can read the rows
+// reads them from a service that is up.
+
+const servicesNamespace = "open-cluster-management"
+
+func services() []string { return []string{"assisted-service", "assisted-image-service"} }
+
+var deploymentKind = objects.Kind{Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments", Namespaced: true}
+
+func (s *Server) seedServices(tx *store.Tx, now time.Time) error {
+	if err := s.options.Objects.EnsureNamespace(tx, servicesNamespace, now); err != nil {
+		return err
+	}
+	for _, name := range services() {
+		one, labels := int32(1), map[string]string{"app": name}
+		err := s.options.Objects.Create(tx, deploymentKind, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: servicesNamespace, Name: name, Labels: labels},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
+			},
+			Status: appsv1.DeploymentStatus{
+				Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, ObservedGeneration: 1,
+				Conditions: []appsv1.DeploymentCondition{{
+					Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "It is a part of the appliance, which runs.",
+					LastUpdateTime: metav1.NewTime(now.Truncate(time.Second)), LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+				}},
+			},
+		}, now)
+		if err != nil && !errors.Is(err, objects.ErrExists) {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,103 @@
+package appliance_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkKubernetes starts the program with the Kubernetes API, on an empty data directory and then again and again, until /readyz answers, and looks at
+// what it uses: left alone, with a thousand hosts, and after a session of kubectl's requests.
+func BenchmarkKubernetes(b *testing.B) {
+	program := filepath.Join(b.TempDir(), "landfall")
+	output, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
+	require.NoError(b, err, string(output))
+	built, err := os.Stat(program)
+	require.NoError(b, err)
+	s := newSite(b)
+	s.config.Listen = freeAddress(b)
+	var first, again []time.Duration
+	for i := 0; i < 5; i++ {
+		s.config.DataDir = filepath.Join(b.TempDir(), fmt.Sprint(i))
+		for _, list := range []*[]time.Duration{&first, &again} {
+			c := s.execKubernetes(b, program)
+			*list = append(*list, c.ready)
+			c.stop(b)
+		}
+	}
+	for b.Loop() {
+		c := s.execKubernetes(b, program)
+		again = append(again, c.ready)
+		c.stop(b)
+	}
+	idle := s.execKubernetes(b, program)
+	<-time.After(idleFor)
+	b.ReportMetric(float64(idle.status(b, "VmRSS"))/1024, "idle-RSS-MiB")
+	idle.stop(b)
+	s.config.DataDir = filepath.Join(b.TempDir(), "hosts")
+	s.seed(b, 333, 3)
+	busy := s.execKubernetes(b, program)
+	s.session(b)
+	<-time.After(idleFor)
+	b.ReportMetric(float64(busy.status(b, "VmRSS"))/1024, "1000-hosts-RSS-MiB")
+	busy.stop(b)
+	for name, list := range map[string][]time.Duration{"first-ready-ms": first, "restart-ready-ms": again} {
+		slices.Sort(list)
+		b.ReportMetric(float64(list[len(list)/2].Microseconds())/1000, name)
+	}
+	b.ReportMetric(float64(built.Size())/1e6, "binary-MB")
+	b.ReportMetric(0, "ns/op")
+}
+
+// execKubernetes starts the program with the Kubernetes API and returns when that is ready.
+func (s *site) execKubernetes(b *testing.B, program string) *child {
+	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir, "--kubernetes-enabled")
+	var said strings.Builder
+	cmd.Stderr = &said
+	start := time.Now()
+	require.NoError(b, cmd.Start())
+	c := &child{cmd: cmd}
+	ticks := time.NewTicker(time.Millisecond)
+	defer ticks.Stop()
+	for {
+		response, err := http.Get("http://" + s.config.Listen + "/readyz")
+		if err == nil {
+			require.NoError(b, response.Body.Close())
+			if response.StatusCode == http.StatusOK {
+				c.ready = time.Since(start)
+				return c
+			}
+		}
+		if time.Since(start) > 20*time.Second {
+			c.stop(b)
+			b.Fatalf("the program does not answer: %s", said.String())
+		}
+		<-ticks.C
+	}
+}
+
+// session asks for what kubectl does in a session: what there is, how it is described, and each kind once.
+func (s *site) session(b *testing.B) {
+	for _, path := range []string{
+		"/api", "/apis", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/hive.openshift.io/v1", "/openapi/v3/apis/agent-install.openshift.io/v1beta1",
+		"/api/v1/namespaces", "/api/v1/secrets", "/apis/hive.openshift.io/v1/clusterdeployments", "/apis/hive.openshift.io/v1/clusterimagesets",
+		"/apis/extensions.hive.openshift.io/v1beta1/agentclusterinstalls", "/apis/agent-install.openshift.io/v1beta1/infraenvs",
+		"/apis/agent-install.openshift.io/v1beta1/agents?limit=500", "/apis/agent-install.openshift.io/v1beta1/nmstateconfigs", "/apis/metal3.io/v1alpha1/baremetalhosts",
+	} {
+		response, err := http.Get("http://" + s.config.Listen + path)
+		require.NoError(b, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(b, err)
+		require.NoError(b, response.Body.Close())
+		require.Equal(b, http.StatusOK, response.StatusCode, path)
+	}
+}

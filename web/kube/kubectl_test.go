@@ -1,0 +1,121 @@
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"landfall/appliance/objects"
+)
+
+// kubectlEnv makes this program kubectl instead of a test.
+const kubectlEnv = "LANDFALL_TEST_KUBECTL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(kubectlEnv) == "" {
+		os.Exit(m.Run())
+	}
+	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+		cmdutil.CheckErr(err)
+	}
+}
+
+// kubectl is Kubernetes' own, with a kubeconfig for a site.
+type kubectl struct{ program, config string }
+
+func newKubectl(t *testing.T, s *site) kubectl {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	k := kubectl{program, filepath.Join(t.TempDir(), "config")}
+	require.NoError(t, os.WriteFile(k.config, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"site","clusters":[{"name":"site","cluster":{"server":"`+overHTTP(t, s)+
+		`"}}],"users":[{"name":"site","user":{}}],"contexts":[{"name":"site","context":{"cluster":"site","user":"site","namespace":"default"}}]}`), 0o600))
+	return k
+}
+
+func (k kubectl) command(ctx context.Context, arguments ...string) *exec.Cmd {
+	kubectl := exec.CommandContext(ctx, k.program, arguments...)
+	kubectl.Env = []string{kubectlEnv + "=1", "KUBECONFIG=" + k.config, "HOME=" + filepath.Dir(k.config), "PATH=" + os.Getenv("PATH"), "KUBE_EDITOR=sed -i s/example.org/example.net/"}
+	return kubectl
+}
+
+// run runs kubectl to its end and returns what it said.
+func (k kubectl) run(t *testing.T, input string, arguments ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	process := k.command(ctx, arguments...)
+	process.Stdin = strings.NewReader(input)
+	output, err := process.CombinedOutput()
+	require.NoError(t, err, "kubectl %s: %s", strings.Join(arguments, " "), output)
+	return string(output)
+}
+
+const clusterManifest = `
+apiVersion: hive.openshift.io/v1
+kind: ClusterDeployment
+metadata: {name: one, namespace: default}
+spec: {clusterName: one, baseDomain: example.com, platform: {agentBareMetal: {agentSelector: {}}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: bmc, namespace: default}
+stringData: {username: admin, password: secret}
+`
+
+func TestKubectlWorksAsOnAHub(t *testing.T) {
+	s := newSite(t)
+	k := newKubectl(t, s)
+	require.Contains(t, k.run(t, "", "api-resources"), "agentclusterinstalls")
+	require.Equal(t, "yes\n", k.run(t, "", "auth", "can-i", "create", "clusterdeployments"))
+	require.Contains(t, k.run(t, "", "explain", "clusterdeployment.spec.baseDomain"), "FIELD: baseDomain <string>")
+	require.Contains(t, k.run(t, "", "explain", "secret.data"), "base64")
+
+	watched := new(bytes.Buffer)
+	ctx, cancel := context.WithCancel(t.Context())
+	watching := k.command(ctx, "get", "clusterdeployments", "-w", "-o", "jsonpath={.spec.baseDomain}{\"\\n\"}")
+	watching.Stdout = watched
+	require.NoError(t, watching.Start())
+
+	require.Equal(t, "clusterdeployment.hive.openshift.io/one created\nsecret/bmc created\n", k.run(t, clusterManifest, "apply", "-f", "-"))
+	require.Contains(t, k.run(t, clusterManifest, "apply", "-f", "-"), "clusterdeployment.hive.openshift.io/one unchanged")
+	require.Contains(t, k.run(t, clusterManifest, "apply", "--server-side", "--force-conflicts", "-f", "-"), "serverside-applied")
+	require.Contains(t, k.run(t, strings.ReplaceAll(clusterManifest, "example.com", "example.org"), "apply", "-f", "-"), "one configured")
+	require.Contains(t, k.run(t, "", "edit", "cd", "one"), "edited")
+	require.Contains(t, k.run(t, "", "patch", "cd", "one", "--type", "merge", "-p", `{"spec":{"baseDomain":"example.edu"}}`), "patched")
+	require.Contains(t, k.run(t, "", "patch", "secret", "bmc", "-p", `{"stringData":{"password":"other"}}`), "patched")
+	require.Contains(t, k.run(t, "", "annotate", "cd", "one", "a=b"), "annotated")
+	require.Contains(t, k.run(t, "", "label", "cd", "one", "c=d"), "labeled")
+	require.Contains(t, k.run(t, "", "get", "cd", "-l", "c=d"), "PROVISIONSTATUS")
+	require.Contains(t, k.run(t, "", "get", "secret", "bmc"), "Opaque   2")
+	require.Regexp(t, `assisted-image-service +1/1 +1 +1 `, k.run(t, "", "get", "-n", "open-cluster-management", "deployment"))
+	require.Contains(t, k.run(t, "", "describe", "cd", "one"), "example.edu")
+	require.Equal(t, "b3RoZXI=", k.run(t, "", "get", "secret", "bmc", "-o", "jsonpath={.data.password}"))
+
+	for _, cascade := range []string{"orphan", "foreground", "background"} {
+		owner := s.create(t, objects.ClusterDeployments, "default", cascade, deployment)
+		s.create(t, objects.ConfigMaps, "default", cascade, ownedBy(owner))
+		require.Contains(t, k.run(t, "", "delete", "cd", cascade, "--cascade="+cascade, "--timeout=30s"), "deleted")
+	}
+	s.gone(t, objects.ConfigMaps, "default", "background")
+	s.get(t, objects.ConfigMaps, "default", "orphan")
+	k.run(t, "", "create", "namespace", "site")
+	k.run(t, "", "-n", "site", "create", "configmap", "a", "--from-literal=b=c")
+	require.Contains(t, k.run(t, "", "delete", "namespace", "site", "--timeout=30s"), "deleted")
+
+	require.Eventually(t, func() bool { return s.get(t, objects.ClusterDeployments, "default", "one").GetLabels()["c"] == "d" }, time.Second, time.Millisecond)
+	cancel()
+	require.Error(t, watching.Wait(), "it was ended while it watched")
+	for _, domain := range []string{"example.com", "example.org", "example.net", "example.edu"} {
+		require.Contains(t, watched.String(), domain+"\n")
+	}
+}
