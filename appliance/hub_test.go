@@ -102,29 +102,51 @@ type given struct{ BMC, PullSecret string }
 // apply applies the documents of a site in a random order, once its namespaces are there, until all are taken.
 func (d *hub) apply(t *testing.T, name string, with given, namespaces ...string) {
 	t.Helper()
-	with.PullSecret = pullSecret
-	text, err := os.ReadFile(filepath.Join("testdata", "sites", name))
+	shuffled, err := d.documents(name, with, namespaces...)
 	require.NoError(t, err)
-	var filled bytes.Buffer
-	require.NoError(t, template.Must(template.New(name).Parse(string(text))).Execute(&filled, with))
-	documents := strings.Split(filled.String(), "\n---\n")
-	for _, namespace := range namespaces {
-		documents = append(documents, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: "+namespace+"\n")
-	}
-	documents = append(documents, "apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  releaseImage: "+d.release.Release+"\n")
-	seed := rand.Uint64()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s was applied in the order of the seed %d", name, seed)
+			t.Logf("%s was applied in this order:\n%s", name, kindsIn(shuffled))
 		}
 	})
-	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
-	shuffled := strings.Join(documents, "\n---\n")
 	if _, err := d.try(t.Context(), shuffled, "apply", "-f", "-"); err != nil {
 		require.ErrorContains(t, err, "not found", "only a namespace that comes later may be missing")
 		_, err = d.try(t.Context(), shuffled, "apply", "-f", "-")
 		require.NoError(t, err)
 	}
+}
+
+func kindsIn(documents string) (kinds string) {
+	for line := range strings.Lines(documents) {
+		if strings.HasPrefix(line, "kind: ") {
+			kinds += line
+		}
+	}
+	return kinds
+}
+
+// documents are the manifests of a site and of its namespaces in a random order.
+func (d *hub) documents(name string, with given, namespaces ...string) (string, error) {
+	with.PullSecret = pullSecret
+	text, err := os.ReadFile(filepath.Join("testdata", "sites", name))
+	if err != nil {
+		return "", err
+	}
+	manifests, err := template.New(name).Parse(string(text))
+	if err != nil {
+		return "", err
+	}
+	var filled bytes.Buffer
+	if err := manifests.Execute(&filled, with); err != nil {
+		return "", err
+	}
+	documents := strings.Split(filled.String(), "\n---\n")
+	for _, namespace := range namespaces {
+		documents = append(documents, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: "+namespace+"\n")
+	}
+	documents = append(documents, "apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  releaseImage: "+d.release.Release+"\n")
+	rand.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
+	return strings.Join(documents, "\n---\n"), nil
 }
 
 // wait has kubectl wait until an object is as told: "condition=Completed", "jsonpath={…}=…", "delete".

@@ -1,0 +1,231 @@
+package appliance_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	hive "github.com/openshift/hive/apis/hive/v1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/objects"
+	"landfall/appliance/objects/agentinstall"
+	"landfall/store"
+)
+
+const (
+	// hubMoments is at how many moments of a site's life the store is looked at as a kill would have left it.
+	hubMoments = 200
+	// hubKills is how often the appliance is killed in truth, and started again.
+	hubKills = 6
+)
+
+// TestObjectsAndEngineAgreeAtEveryMomentOfAKill applies a site, boots its server by its BMC, installs it and deletes it again. At random
+// moments the appliance is stopped and its file copied: what SIGKILL leaves is what the kernel has of the file, and that is the
+// copy. Some of the moments are kills. Each copy is opened and held to what must be true after any of them; the site's life has to come
+// to its end all the same, with nothing left.
+func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
+	chance := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	s := newSite(t)
+	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
+	v := newVictim(t, s)
+	d := &hub{site: s, address: v.address, dir: t.TempDir()}
+	d.writeKubeconfig(t)
+	v.start(t)
+	server := newMachine(t, "supermicro-x12", "sno1", "94:40:c9:1f:bf:64")
+
+	lived := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { lived <- d.live(ctx, server) }()
+	copies, moments, killed := t.TempDir(), 0, 0
+	for alive := true; alive || moments < hubMoments; moments++ {
+		kill := killed < hubKills && chance.IntN(hubMoments/hubKills) == 0
+		if kill {
+			v.kill(t)
+			killed++
+		} else {
+			v.stop(t)
+		}
+		at := filepath.Join(copies, "moment")
+		require.NoError(t, os.MkdirAll(at, 0o700))
+		copyFile(t, filepath.Join(s.config.DataDir, "landfall.db"), filepath.Join(at, "landfall.db"))
+		if kill {
+			v.start(t)
+		} else {
+			require.NoError(t, v.process.Process.Signal(syscall.SIGCONT))
+		}
+		verifyMoment(t, at)
+		require.NoError(t, os.RemoveAll(at))
+		select {
+		case err := <-lived:
+			require.NoError(t, err, v.tail(t))
+			alive = false
+		case <-time.After(time.Duration(chance.IntN(30)) * time.Millisecond):
+		}
+		require.Less(t, moments, 20*hubMoments, "the site does not come to its end: %s", v.tail(t))
+	}
+	t.Logf("%d moments, %d of them kills", moments, killed)
+	v.kill(t)
+	requireNoTrace(t, s.config.DataDir, "sno1")
+}
+
+// live is a site's life, as its operator sees it: an appliance that is down is asked again.
+func (d *hub) live(ctx context.Context, server *machine) error {
+	documents, err := d.documents("single-node.yaml", given{BMC: server.address}, "sno1")
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		stdin string
+		args  []string
+	}{
+		{documents, []string{"apply", "-f", "-"}},
+		{"", []string{"wait", "-n", "sno1", "--for=condition=Completed", "agentclusterinstall/sno1", "--timeout=60s"}},
+		{"", []string{"wait", "-n", "sno1", "--for=jsonpath={.status.operationalStatus}=detached", "baremetalhost/sno1", "--timeout=60s"}},
+		{"", []string{"delete", "namespace", "sno1", "--ignore-not-found", "--timeout=60s"}},
+		{"", []string{"delete", "managedcluster", "sno1", "--ignore-not-found"}},
+	} {
+		end := time.NewTimer(2 * time.Minute)
+		for done := false; !done; {
+			_, err := d.try(ctx, step.stdin, step.args...)
+			if done = err == nil; done {
+				break
+			}
+			select {
+			case <-end.C:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		end.Stop()
+	}
+	return nil
+}
+
+// stop holds the appliance where it is, all of its threads.
+func (v *victim) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, v.process.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(v.process.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, status.Stopped(), "the appliance ended by itself: %s", v.tail(t))
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	source, err := os.Open(from)
+	require.NoError(t, err)
+	defer source.Close()
+	target, err := os.Create(to)
+	require.NoError(t, err)
+	_, err = io.Copy(target, source)
+	require.NoError(t, err)
+	require.NoError(t, target.Close())
+}
+
+// noted is a row of the engine with the object that it is of.
+type noted struct {
+	API struct {
+		ID     string `json:"id"`
+		Status string `json:"status"`
+	} `json:"api"`
+	Object struct {
+		Key string `json:"key"`
+	} `json:"object"`
+}
+
+// verifyMoment opens what was left at a moment. Engine and objects are written in one transaction each, so there is none in which they
+// may differ.
+func verifyMoment(t *testing.T, dir string) {
+	t.Helper()
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	o := objects.New(nil, nil)
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		hosts := map[string]string{} // state by id
+		errs := store.NewBucket[noted]("hosts", 1).Each(tx, "", func(_ string, host *noted) error {
+			hosts[host.API.ID] = host.API.Status
+			return nil
+		})
+		deleted := map[string]bool{}
+		errs = errors.Join(errs, o.Each(tx, objects.Agents, "", func(u *unstructured.Unstructured) error {
+			var agent agentinstall.Agent
+			require.NoError(t, objects.Into(u, &agent))
+			deleted[agent.Name] = agent.DeletionTimestamp != nil
+			state, there := hosts[agent.Name]
+			if agent.DeletionTimestamp == nil {
+				require.True(t, there, "the Agent %s has no host", agent.Name)
+			}
+			if there && agent.Status.DebugInfo.State != "" {
+				require.Equal(t, state, agent.Status.DebugInfo.State, "the Agent %s shows another state than its host has", agent.Name)
+			}
+			delete(hosts, agent.Name)
+			return nil
+		}))
+		require.Empty(t, hosts, "hosts without an Agent")
+		errs = errors.Join(errs, store.NewBucket[noted]("clusters", 1).Each(tx, "", func(_ string, cluster *noted) error {
+			if cluster.Object.Key == "" {
+				return nil
+			}
+			namespace, name := filepath.Dir(cluster.Object.Key), filepath.Base(cluster.Object.Key)
+			deployment := &hive.ClusterDeployment{}
+			if err := o.Get(tx, objects.ClusterDeployments, namespace, name, deployment); err != nil {
+				return err
+			}
+			install := &unstructured.Unstructured{}
+			err := o.Get(tx, objects.AgentClusterInstalls, namespace, deployment.Spec.ClusterInstallRef.Name, install)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil // it was deleted before its ClusterDeployment
+			}
+			shown, _, _ := unstructured.NestedString(install.Object, "status", "debugInfo", "state")
+			require.Equal(t, cluster.API.Status, shown, "the AgentClusterInstall shows another state than its cluster has")
+			return err
+		}))
+		return errors.Join(errs, o.Each(tx, objects.BareMetalHosts, "", func(u *unstructured.Unstructured) error {
+			var host metal3.BareMetalHost
+			require.NoError(t, objects.Into(u, &host))
+			if host.Status.Provisioning.State == metal3.StateProvisioned {
+				require.NotEmpty(t, host.Status.Provisioning.Image.URL)
+			}
+			return nil
+		}))
+	}))
+}
+
+// requireNoTrace looks through the store for what is left of a site that was deleted. What may be is the journal, which is the store's own
+// history, with the events, and the subscription: AMS must still be told that the cluster is gone.
+func requireNoTrace(t *testing.T, dir, site string) {
+	t.Helper()
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		for _, bucket := range []string{"bmcs", "bmc-conversations", "hosts", "infra-envs", "reports", "validations", "clusters"} {
+			require.NoError(t, store.NewBucket[json.RawMessage](bucket, 1).Keys(tx, "", func(key string) error {
+				require.Fail(t, "a row is left", "%s/%s", bucket, key)
+				return nil
+			}))
+		}
+		for _, kind := range objects.Kinds() {
+			require.NoError(t, objects.Names(tx, kind, "", func(namespace, name string) error {
+				require.NotEqual(t, site, namespace, "%s %s is left", kind, name)
+				return nil
+			}))
+		}
+		return nil
+	}))
+}

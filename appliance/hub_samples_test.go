@@ -1,0 +1,48 @@
+package appliance_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheDocumentedSamplesApplyOrSayWhyNot applies the samples of the Assisted Installer's documentation and of the siteconfig operator as
+// they are written.
+func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
+	dir := os.Getenv("LANDFALL_REALDATA")
+	if dir == "" {
+		t.Skip("LANDFALL_REALDATA names no folder of real data")
+	}
+	refused := map[string]string{
+		// The Secret has the type of a pull secret and holds a certificate: no cluster takes it. The AgentClusterInstall beside it applies.
+		"hive-samples/agentClusterInstall-with-ignitionEndpoint.yaml": `The Secret "ignition-ca-certificate" is invalid: data[.dockerconfigjson]: Required value`,
+		// A ClusterInstance is a template, of which the siteconfig operator makes the manifests; apply those.
+		"siteconfig/example-2node-with-arbiter.yaml": `no matches for kind "ClusterInstance"`,
+		"siteconfig/example-3node.yaml":              `no matches for kind "ClusterInstance"`,
+		"siteconfig/example-sno.yaml":                `no matches for kind "ClusterInstance"`,
+		"siteconfig/example-standard.yaml":           `no matches for kind "ClusterInstance"`,
+	}
+	d := openHub(t)
+	for _, namespace := range []string{"spoke-cluster", "demo", "agents", "example-sno", "example-ai-sno", "example-ai-3node", "example-ai-standard"} {
+		_, err := d.try(t.Context(), "", "create", "namespace", namespace)
+		require.NoError(t, err)
+	}
+	for _, folder := range []string{"hive-samples", "siteconfig"} {
+		samples, err := filepath.Glob(filepath.Join(dir, folder, "*.yaml"))
+		require.NoError(t, err)
+		require.NotEmpty(t, samples)
+		for _, sample := range samples {
+			name := folder + "/" + filepath.Base(sample)
+			t.Run(name, func(t *testing.T) {
+				_, err := d.try(t.Context(), "", "apply", "-f", sample)
+				if reason := refused[name]; reason != "" {
+					require.ErrorContains(t, err, reason)
+					return
+				}
+				require.NoError(t, err)
+			})
+		}
+	}
+}
