@@ -41,7 +41,7 @@ func (h *hiveControllers) addTo(loop *controller.Loop, e *engine.Engine) []admis
 	h.hosts.Use(e)
 	h.clusters.AddTo(loop)
 	h.hosts.AddTo(loop)
-	return []admission.Interface{hive.HostsAdmission{Hosts: h.hosts}}
+	return []admission.Interface{hive.ClustersAdmission{}, hive.HostsAdmission{Hosts: h.hosts}}
 }
 
 // thenRun shows what there is in objects before the controllers run.

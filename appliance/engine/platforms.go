@@ -263,3 +263,11 @@ func checkHostFeatures(h *hostRecord, cluster *models.Cluster) error {
 	}
 	return nil
 }
+
+// NetworkingOf tells whether the user looks after the networking of a new cluster of so many control-plane nodes, given what is asked for (nil:
+// nothing). Contradictions are refused with kind Invalid.
+func NetworkingOf(asked *models.Platform, userManaged *bool, controlPlanes int64) (users bool, err error) {
+	cluster := &models.Cluster{ControlPlaneCount: controlPlanes}
+	err = setPlatform(cluster, asked, userManaged)
+	return swag.BoolValue(cluster.UserManagedNetworking), err
+}
