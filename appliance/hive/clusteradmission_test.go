@@ -78,12 +78,12 @@ func requireAdmission(t *testing.T, err error, code int32, says string) {
 
 func TestWhoLooksAfterTheNetworkingIsFilledIn(t *testing.T) {
 	cases := map[string]bool{
-		"provisionRequirements: {controlPlaneAgents: 1}":                                                        true,
-		"provisionRequirements: {controlPlaneAgents: 3}":                                                        false,
-		"platformType: None, provisionRequirements: {controlPlaneAgents: 3}":                                    true,
-		"platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 3}":                               false,
-		"platformType: VSphere, provisionRequirements: {controlPlaneAgents: 3}":                                 false,
-		"provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}":                                       false,
+		"provisionRequirements: {controlPlaneAgents: 1}":                                                         true,
+		"provisionRequirements: {controlPlaneAgents: 3}":                                                         false,
+		"platformType: None, provisionRequirements: {controlPlaneAgents: 3}":                                     true,
+		"platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 3}":                                false,
+		"platformType: VSphere, provisionRequirements: {controlPlaneAgents: 3}":                                  false,
+		"provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}":                                        false,
 		"platformType: External, external: {platformName: acme}, provisionRequirements: {controlPlaneAgents: 3}": true,
 	}
 	for spec, want := range cases {

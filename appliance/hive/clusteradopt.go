@@ -195,7 +195,7 @@ func (c *Clusters) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 		err := c.Objects.Get(tx, objects.ClusterImageSets, "", candidate, set)
 		if errors.Is(err, store.ErrNotFound) {
 			return candidate, c.Objects.Create(tx, objects.ClusterImageSets, &hivev1.ClusterImageSet{
-				ObjectMeta: metav1.ObjectMeta{Name: candidate}, Spec: hivev1.ClusterImageSetSpec{ReleaseImage: cluster.OcpReleaseImage},
+				ObjectMeta: metav1.ObjectMeta{Name: candidate, Labels: map[string]string{labelAdopted: "true"}}, Spec: hivev1.ClusterImageSetSpec{ReleaseImage: cluster.OcpReleaseImage},
 			}, now)
 		}
 		if err != nil || set.Spec.ReleaseImage == cluster.OcpReleaseImage {
@@ -207,7 +207,7 @@ func (c *Clusters) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 
 // dropAdopted removes what was made beside the objects of a cluster that was deleted by REST or in the browser, and the namespace with the
 // last of it.
-func (c *Clusters) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, now time.Time) error {
+func (c *Clusters) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, imageSet string, now time.Time) error {
 	if cd.Labels[labelAdopted] != "true" {
 		return nil
 	}
@@ -215,6 +215,9 @@ func (c *Clusters) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, now t
 		if err := c.dropLabelled(tx, objects.Secrets, cd.Namespace, ref.Name, now); err != nil {
 			return err
 		}
+	}
+	if err := c.dropImageSet(tx, imageSet, now); err != nil {
+		return err
 	}
 	for _, kind := range objects.Kinds() {
 		if !kind.Namespaced || kind == objects.Events {
@@ -225,16 +228,20 @@ func (c *Clusters) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, now t
 			return err
 		}
 	}
-	var events []string
-	if err := objects.Names(tx, objects.Events, cd.Namespace, func(_, name string) error { events = append(events, name); return nil }); err != nil {
+	return c.dropLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
+}
+
+// dropImageSet removes a ClusterImageSet that was made for a cluster, with the last that refers to it.
+func (c *Clusters) dropImageSet(tx *store.Tx, name string, now time.Time) error {
+	used := name == ""
+	if err := c.Objects.Each(tx, objects.AgentClusterInstalls, "", func(u *unstructured.Unstructured) error {
+		ref, _, err := unstructured.NestedString(u.Object, "spec", "imageSetRef", "name")
+		used = used || ref == name
+		return err
+	}); err != nil || used {
 		return err
 	}
-	for _, name := range events {
-		if err := c.Objects.Delete(tx, objects.Events, cd.Namespace, name, now); err != nil {
-			return err
-		}
-	}
-	return c.dropLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
+	return c.dropLabelled(tx, objects.ClusterImageSets, "", name, now)
 }
 
 func (c *Clusters) dropLabelled(tx *store.Tx, kind objects.Kind, namespace, name string, now time.Time) error {

@@ -3,6 +3,7 @@ package hive
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,7 +192,9 @@ func (c *Clusters) push(ctx context.Context, s *situation) error {
 		return err
 	}
 	if err := c.pushManifests(ctx, s); err != nil {
-		return err
+		was := s.acted // without what it refers to: that is to be followed when it is right again
+		was.References, was.Manifests = "", nil
+		return errors.Join(err, c.noteActed(ctx, s, was))
 	}
 	return c.update(ctx, func(tx *store.Tx) error {
 		rows := c.engine.Rows(tx)
@@ -209,6 +212,14 @@ func (c *Clusters) push(ctx context.Context, s *situation) error {
 	})
 }
 
+func (c *Clusters) noteActed(ctx context.Context, s *situation, now acted) error {
+	note, err := now.note()
+	if err != nil {
+		return err
+	}
+	return c.update(ctx, func(tx *store.Tx) error { return c.engine.Rows(tx).NoteCluster(s.view.ID.String(), note) })
+}
+
 // keptFields are the fields in which a cluster differs from what its objects ask for although it has followed them: the engine knows
 // better, or names it otherwise.
 func keptFields(w *wishes, cluster *models.Cluster) map[string]string {
@@ -222,13 +233,17 @@ func keptFields(w *wishes, cluster *models.Cluster) map[string]string {
 }
 
 func (c *Clusters) pushFields(ctx context.Context, s *situation, w *wishes) error {
-	changed := false
+	changed, vips := false, *w
+	switched := *w.UserManagedNetworking != swag.BoolValue(s.view.UserManagedNetworking)
 	for _, field := range clusterFields() {
 		if field.differs(w, s.view.Cluster) {
 			changed = true
 		} else {
 			field.forget(w)
 		}
+	}
+	if switched { // whether the virtual addresses go with it is looked at only if they are asked for
+		w.APIVips, w.IngressVips = vips.APIVips, vips.IngressVips
 	}
 	if s.pullSecret != "" && s.pullSecret != s.held {
 		w.PullSecret, changed = &s.pullSecret, true

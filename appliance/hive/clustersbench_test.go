@@ -42,6 +42,7 @@ type clusterBench struct {
 	releases *clusterReleases
 	mirrors  map[string]*mirror.Import
 	stop     func()
+	changed  func() // called in each transaction of the engine; may be nil
 }
 
 func newClusterBench(t testing.TB) *clusterBench {
@@ -67,7 +68,7 @@ func (b *clusterBench) open(db *store.DB) {
 	b.clusters = NewClusters(ClustersOptions{DB: db, Objects: b.objects, Mirrors: b, URL: url, Clock: b.clock, Logger: quiet})
 	b.Hosts = NewHosts(HostsOptions{DB: db, Objects: b.objects, Clock: b.clock, Logger: quiet, URL: url, Mirrors: b, OSImages: b.hostsBench})
 	e, err := engine.New(engine.Options{
-		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: url, Projector: Projectors{b.Hosts, b.clusters},
+		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: url, Projector: Projectors{b.Hosts, b.clusters, b},
 		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true}},
 		Images:      engine.Images{Agent: "quay.io/parts/agent:1"},
 	})
@@ -87,6 +88,14 @@ func (b *clusterBench) run() {
 		cancel()
 		require.NoError(b, <-ended)
 	})
+}
+
+// Project implements engine.Projector, behind those that are tried.
+func (b *clusterBench) Project(*store.Tx, engine.Touched) error {
+	if b.changed != nil {
+		b.changed()
+	}
+	return nil
 }
 
 // SetMirror implements Mirrors.

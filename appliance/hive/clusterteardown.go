@@ -158,7 +158,11 @@ func (c *Clusters) withdraw(tx *store.Tx, object engine.Object, now time.Time) e
 	if err := c.freeDeployment(tx, namespace, name, now); err != nil || byDoor {
 		return err
 	}
-	return c.dropAdopted(tx, cd, now)
+	imageSet := ""
+	if aci != nil {
+		imageSet = imageSetName(aci)
+	}
+	return c.dropAdopted(tx, cd, imageSet, now)
 }
 
 func (c *Clusters) freeInstall(tx *store.Tx, namespace, name string) error {
