@@ -52,7 +52,7 @@ func newClusterBench(t testing.TB) *clusterBench {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b := &clusterBench{
-		hostsBench: &hostsBench{TB: t, clock: clock, rules: map[mirror.Level]*mirror.Import{}},
+		hostsBench: &hostsBench{TB: t, clock: clock, rules: map[ruleSet]*mirror.Import{}},
 		db:         db, objects: objects.New(nil, nil), releases: &clusterReleases{authority: testAuthority(t)}, mirrors: map[string]*mirror.Import{},
 	}
 	b.open(db)
