@@ -44,6 +44,7 @@ type agentTask struct {
 	host    *engine.HostView // nil: there is none
 	env     *agentinstall.InfraEnv
 	cluster string // the cluster that the spec names; "" for none
+	foreign bool   // the host belongs to a cluster that no object describes
 	token   *string
 	fencing *models.FencingCredentialsParams
 	digest  string                             // over what comes out of Secrets
@@ -68,6 +69,9 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 	}
 	if changed, err := r.prepare(ctx, task); changed || err != nil {
 		return 0, err // the change is looked at next
+	}
+	if err := r.forgetCluster(ctx, task); err != nil {
+		return 0, err
 	}
 	if fault == nil && task.followed() {
 		return task.again(), nil
@@ -106,6 +110,9 @@ func (r agents) look(namespace, name string) (task *agentTask, fault, err error)
 			if task.host, err = rows.Host(key); err != nil {
 				return err
 			}
+			if task.foreign, err = foreignCluster(rows, task.host); err != nil {
+				return err
+			}
 		}
 		if task.classes, err = r.classificationsOf(tx, namespace); err != nil {
 			return err
@@ -130,6 +137,18 @@ func (r agents) look(namespace, name string) (task *agentTask, fault, err error)
 		return nil
 	})
 	return task, fault, err
+}
+
+// foreignCluster tells whether a host belongs to a cluster that no Agent can name.
+func foreignCluster(rows engine.Rows, host *engine.HostView) (bool, error) {
+	if host.ClusterID == nil {
+		return false, nil
+	}
+	cluster, err := rows.Cluster(host.ClusterID.String())
+	if err != nil {
+		return false, err
+	}
+	return cluster.Object.Key == "", nil
 }
 
 // gather reads what an Agent's spec refers to.
@@ -239,7 +258,7 @@ func (r agents) follow(ctx context.Context, task *agentTask) error {
 	}
 	env, id := task.host.InfraEnvID.String(), task.host.ID.String()
 	switch {
-	case bound != "" && bound != task.cluster:
+	case bound != "" && bound != task.cluster && !task.foreign:
 		return r.unbind(ctx, task)
 	case bound == "" && task.cluster != "":
 		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction, models.HostStatusDiscoveringUnbound}, *task.host.Status) {
@@ -291,6 +310,26 @@ func (r agents) rememberCluster(ctx context.Context, task *agentTask) error {
 		info.ClusterNamespace, info.ClusterName = splitKey(cluster.Object.Key)
 		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = &info })
 	})
+}
+
+// forgetCluster drops what was noted of a host's former cluster, once a person says that nothing is left to be done there and the host is
+// on its way back no more.
+func (r agents) forgetCluster(ctx context.Context, task *agentTask) error {
+	_, done := task.object.Annotations[annotationSkipSpokeCleanup]
+	leaving := slices.Contains([]string{
+		models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction, models.HostStatusReclaiming, models.HostStatusReclaimingRebooting,
+	}, swag.StringValue(task.host.Status))
+	if task.object.Status.DeprovisionInfo == nil || !done || leaving {
+		return nil
+	}
+	namespace, name := splitKey(task.key)
+	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // alter changes an Agent's status.

@@ -357,3 +357,53 @@ func TestACrashBetweenObjectAndRowMakesNothingTwice(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, envs, 1)
 }
+
+func TestAHostTakenFromItsInstalledClusterSaysWhatIsLeftToDoThere(t *testing.T) {
+	b := newHostsBench(t)
+	b.cluster("one")
+	from := newHostsBench(t)
+	from.apply(infraEnvManifest("pool"))
+	kept := from.agent(from.boot("pool", 1))
+	b.apply(infraEnvManifest("pool"))
+	b.apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv + ": pool}\n  annotations:\n" +
+		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" + kept.Annotations[annotationAgentInventory] + "'\n" +
+		"spec: {approved: true, role: '', clusterDeploymentName: {namespace: site, name: one}}")
+	m := &machine{b: b, env: b.envID("pool"), number: 1, id: kept.Name}
+	require.Equal(t, models.HostStatusInstalled, *m.host().Status)
+
+	b.change(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
+	b.agentCondition(m, conditionBound, corev1.ConditionFalse, "UnbindingPendingUserAction")
+	info := b.agent(m).Status.DeprovisionInfo
+	require.Equal(t, []string{"site", "one", "node-1"}, []string{info.ClusterNamespace, info.ClusterName, info.NodeName})
+	require.Contains(t, info.Message, "oc delete node")
+	m.register()
+	m.report()
+	b.agentCondition(m, conditionBound, corev1.ConditionFalse, "Unbound")
+	require.NotNil(t, b.agent(m).Status.DeprovisionInfo, "nobody has said that the node is gone")
+	b.update(func(tx *store.Tx) error {
+		return b.Objects.Update(tx, objects.Agents, "site", m.id, func(u *unstructured.Unstructured) error {
+			annotations := cloned(u.GetAnnotations())
+			annotations[annotationSkipSpokeCleanup] = "true"
+			u.SetAnnotations(annotations)
+			return nil
+		})
+	})
+	b.quiet()
+	require.Nil(t, b.agent(m).Status.DeprovisionInfo)
+}
+
+func TestAHostOfAClusterWithoutObjectsStaysThere(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("pool"))
+	m := b.boot("pool", 1)
+	cluster, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: swag.String("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(sitePullSecret),
+	})
+	require.NoError(t, err)
+	_, err = b.engine.BindHost(t.Context(), m.env, m.id, cluster.ID.String())
+	require.NoError(t, err)
+	b.quiet()
+	b.change(m, func(spec *agentinstall.AgentSpec) { spec.Approved = true })
+	require.Equal(t, cluster.ID, m.host().ClusterID)
+	b.agentCondition(m, conditionSpecSynced, corev1.ConditionTrue, "SyncOK")
+}
