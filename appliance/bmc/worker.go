@@ -225,7 +225,6 @@ func (w *worker) do(ctx context.Context, r *row, what job) error {
 	if err != nil {
 		return w.failed(ctx, r, what, err, nil)
 	}
-	defer s.log.Debug("A conversation with a BMC ended.", "server", r.Name, "about", string(what))
 	out := &outcome{}
 	err = w.converse(ctx, s, r, what, out)
 	s.logout(ctx)

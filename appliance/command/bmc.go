@@ -161,7 +161,7 @@ func writeServer(out io.Writer, server *bmc.Server) error {
 	line("Infra-env", server.InfraEnvID)
 	if s := server.System; s != nil {
 		line("System", modelText(server)+", serial number "+s.SerialNumber)
-		line("BMC", strings.TrimSpace(s.BMCModel+" "+s.BMCFirmware))
+		line("BMC", strings.TrimSpace(s.BMCModel+" "+strings.TrimPrefix(s.BMCFirmware, s.BMCModel+" ")))
 		line("MAC addresses", strings.Join(s.MACs, " "))
 	}
 	line("Doing", server.Doing)
