@@ -55,6 +55,7 @@ const (
 	detachedAnnotation = "baremetalhost.metal3.io/detached"
 	detachedBy         = "assisted-service-controller"
 	statusAnnotation   = "baremetalhost.metal3.io/status"
+	pausedAnnotation   = "baremetalhost.metal3.io/paused" // whoever finds it restores no state
 )
 
 // Export puts together the folder of an installed cluster, which is named by its ClusterDeployment (name, or namespace/name), its

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ spec: {clusterRef: {name: sno, namespace: sno}, pullSecretRef: {name: pull}, nmS
 ---
 {apiVersion: agent-install.openshift.io/v1beta1, kind: NMStateConfig, metadata: {name: n2, namespace: sno, labels: {net: x}}, spec: {config: {}}}
 ---
-{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: n1, namespace: sno}, spec: {online: true, bmc: {address: a, credentialsName: bmc}}, status: {provisioning: {state: provisioned}}}
+{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: n1, namespace: sno, annotations: {baremetalhost.metal3.io/paused: assisted-service-controller}}, spec: {online: true, image: {url: "http://a/byapikey/x.iso"}, bmc: {address: a, credentialsName: bmc}}, status: {provisioning: {state: provisioned}}}
 `
 
 func exported(t *testing.T, k kept, options Options) *Folder {
@@ -133,7 +134,7 @@ func TestAHubIsGivenWhatItNeedsToAdoptTheCluster(t *testing.T) {
 		"configmap-mirrors-in-common.yaml", "infraenv-sno.yaml", "klusterletaddonconfig-sno.yaml", "managedcluster-sno.yaml", "namespace-sno.yaml",
 		"nmstateconfig-n1.yaml", "secret-auto-import-secret.yaml", "secret-sno-admin-kubeconfig.yaml", "secret-sno-admin-password.yaml", "kustomization.yaml", "README.md",
 	}, all)
-	require.Equal(t, []string{"secret-auto-import-secret.yaml", "secret-sno-admin-kubeconfig.yaml", "secret-sno-admin-password.yaml"}, secrets)
+	require.Equal(t, []string{"baremetalhost-n1.yaml", "secret-auto-import-secret.yaml", "secret-sno-admin-kubeconfig.yaml", "secret-sno-admin-password.yaml"}, secrets)
 	require.Equal(t, []string{"sno/bmc", "sno/pull"}, folder.LeftOut)
 	require.Contains(t, folder.read(t, "README.md"), "create them on the hub first: sno/bmc, sno/pull.")
 	require.Equal(t, `# SECRET: everything in the cluster; the hub removes it when it has imported the cluster. Keep it from everybody who must not have that.
@@ -156,6 +157,7 @@ type: Opaque
 	require.Contains(t, folder.read(t, "baremetalhost-n1.yaml"), `    baremetalhost.metal3.io/detached: assisted-service-controller
     baremetalhost.metal3.io/status: '{"provisioning":{"state":"provisioned"}}'
 `)
+	require.NotContains(t, folder.read(t, "baremetalhost-n1.yaml"), "paused")
 	require.Contains(t, folder.read(t, "managedcluster-sno.yaml"), "hubAcceptsClient: true")
 	require.Contains(t, folder.read(t, "klusterletaddonconfig-sno.yaml"), "clusterName: sno")
 	require.Contains(t, folder.read(t, "kustomization.yaml"), "- secret-auto-import-secret.yaml\n")
@@ -218,9 +220,9 @@ func TestTheRoundTripLosesNothing(t *testing.T) {
 	k.add(t, installedCluster)
 	folder := exported(t, k, Options{PullSecret: true, BMCCredentials: true})
 	dir := t.TempDir()
-	for _, path := range []string{filepath.Join(dir, "folder"), filepath.Join(dir, "site.tar")} {
-		require.NoError(t, folder.Write(path, time.Unix(1, 0)))
-		read, err := Read(path)
+	for _, place := range []string{filepath.Join(dir, "folder"), filepath.Join(dir, "site.tar")} {
+		require.NoError(t, folder.Write(place, time.Unix(1, 0)))
+		read, err := Read(place)
 		require.NoError(t, err)
 		chosen, notes, err := Adoption(read.Objects)
 		require.NoError(t, err)
@@ -230,8 +232,8 @@ func TestTheRoundTripLosesNothing(t *testing.T) {
 			i := slices.IndexFunc(objects.Kinds(), o.Is)
 			elsewhere[objects.Kinds()[i].Key(o.Namespace, o.Name)] = o.Content
 		}
-		require.Equal(t, folder, exported(t, elsewhere, Options{PullSecret: true, BMCCredentials: true}), path)
-		require.Error(t, folder.Write(path, time.Unix(1, 0)), "what is there is not written over")
+		require.Equal(t, folder, exported(t, elsewhere, Options{PullSecret: true, BMCCredentials: true}), place)
+		require.Error(t, folder.Write(place, time.Unix(1, 0)), "what is there is not written over")
 	}
 }
 
@@ -258,7 +260,8 @@ func TestSecretsAreTheirOwnersAlone(t *testing.T) {
 			break
 		}
 		require.NoError(t, err)
-		require.Equal(t, strings.HasPrefix(header.Name, "sno-acm/secret-"), header.Mode == 0o600, header.Name)
+		name := path.Base(header.Name)
+		require.Equal(t, strings.HasPrefix(name, "secret-") || strings.HasPrefix(name, "baremetalhost-"), header.Mode == 0o600, name)
 	}
 }
 

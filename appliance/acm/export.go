@@ -68,7 +68,7 @@ func (e *export) add(kind objects.Kind, content map[string]any) error {
 	return e.write(kind, content, "")
 }
 
-// write adds a file; a Secret's says what it gives away.
+// write adds a file, with what it gives away; "" is nothing.
 func (e *export) write(kind objects.Kind, content map[string]any, gives string) error {
 	content = desired(kind, content)
 	text, err := toYAML(content)
@@ -80,7 +80,7 @@ func (e *export) write(kind objects.Kind, content map[string]any, gives string) 
 		name += "-in-" + namespace
 	}
 	file := File{Name: name + ".yaml", Data: text}
-	if kind == objects.Secrets {
+	if gives != "" {
 		file.Secret = true
 		file.Data = append([]byte("# SECRET: "+gives+". Keep it from everybody who must not have that.\n"), text...)
 	}
@@ -292,6 +292,9 @@ func (e *export) host(ctx context.Context, content map[string]any) error {
 	if annotations == nil {
 		annotations = map[string]any{}
 	}
+	if annotations[pausedAnnotation] == detachedBy {
+		delete(annotations, pausedAnnotation)
+	}
 	if _, detached := annotations[detachedAnnotation]; !detached {
 		annotations[detachedAnnotation] = detachedBy
 	}
@@ -303,7 +306,11 @@ func (e *export) host(ctx context.Context, content map[string]any) error {
 		annotations[statusAnnotation] = string(text)
 	}
 	metadata["annotations"] = annotations
-	if err := e.add(objects.BareMetalHosts, content); err != nil {
+	gives := ""
+	if (object{content}).text("spec", "image", "url") != "" {
+		gives = "the discovery image, by its address, and with it what is in the image"
+	}
+	if err := e.write(objects.BareMetalHosts, content, gives); err != nil {
 		return err
 	}
 	_, err := e.secret(ctx, e.namespace, object{content}.text("spec", "bmc", "credentialsName"), "the power of a server, by its management controller", e.options.BMCCredentials)
