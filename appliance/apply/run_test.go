@@ -98,6 +98,24 @@ func TestAnApplianceWithoutTheAPIIsNamedOnce(t *testing.T) {
 	}
 }
 
+func TestAnAPIThatIsStartingIsWaitedForAWhile(t *testing.T) {
+	refusals := 3
+	f := newFakeAPI(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refusals--; refusals >= 0 {
+			refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", "it is starting")
+			return
+		}
+		f.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	f.URL, f.Clock = server.URL, ticking(t)
+	list := site(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")
+	require.Equal(t, []string{"configmap/c created"}, applied(t, f, list, Options{}))
+	refusals = 1000
+	require.Equal(t, []string{"configmap/c refused: it is starting"}, applied(t, f, list, Options{}))
+}
+
 func TestWhatIsNamedAndNowhereIsMissing(t *testing.T) {
 	f := newFakeAPI(t)
 	missing := func(text string) []string {
@@ -156,7 +174,7 @@ func TestTheClustersThatAreWantedAreFound(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.2"}, vips(o, "ingressVIP"))
 }
 
-// acted has a fake clock go on whenever it is waited for.
+// ticking has a fake clock go on whenever it is waited for.
 func ticking(t *testing.T) *clockwork.FakeClock {
 	clock := clockwork.NewFakeClock()
 	ctx, stop := context.WithCancel(t.Context())

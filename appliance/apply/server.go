@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/jonboulle/clockwork"
+
 	"landfall/appliance/objects"
 )
 
@@ -22,6 +24,7 @@ type Server struct {
 	URL   string
 	Token string // "" for none
 	HTTP  *http.Client
+	Clock clockwork.Clock // nil is the real one
 
 	kinds map[string]map[string]resource // by apiVersion and kind; filled as they are asked for
 }
@@ -54,8 +57,30 @@ func (e *NoAPIError) Error() string {
 	return fmt.Sprintf("the appliance at %s shows no Kubernetes API; switch it on with kubernetes.enabled, or name another address with --url", e.URL)
 }
 
-// ask sends a request and reads the answer. The code is that of an answer that is no error.
+// startsWithin is how often an API is asked again, once a second, while it is starting.
+const startsWithin = 15
+
+// ask sends a request and reads the answer. The code is that of an answer that is no error. It waits for an API that is starting.
 func (s *Server) ask(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
+	clock := s.Clock
+	if clock == nil {
+		clock = clockwork.NewRealClock()
+	}
+	for try := 0; ; try++ {
+		code, err := s.askOnce(ctx, method, path, contentType, body, into)
+		refused, isRefusal := errors.AsType[*RefusedError](err)
+		if !isRefusal || refused.Code != http.StatusServiceUnavailable || try == startsWithin {
+			return code, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-clock.After(pause):
+		}
+	}
+}
+
+func (s *Server) askOnce(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(s.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, err

@@ -288,8 +288,9 @@ func (c *Clusters) writeBack(tx *store.Tx, rows engine.Rows, s *situation) error
 		}
 	}
 	override, overridden := s.aci.Annotations[annotationInstallConfigOverrides]
-	newOverride := s.view.InstallConfigOverrides != override
-	newIgnored := c.ignoredChanged(s)
+	dayOne := *s.view.Kind == models.ClusterKindCluster // else the annotations stay as they are, see pushAnnotations
+	newOverride := dayOne && s.view.InstallConfigOverrides != override
+	newIgnored := dayOne && c.ignoredChanged(s)
 	if len(changed) == 0 && !newOverride && !newIgnored {
 		return nil
 	}

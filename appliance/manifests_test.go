@@ -1,0 +1,118 @@
+package appliance_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/acm"
+	"landfall/appliance/apply"
+)
+
+// singleNodeFolder writes the manifests of a single node as a kustomization.
+func (d *hub) singleNodeFolder(t *testing.T, bmc string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join("testdata", "sites", "single-node.yaml"))
+	require.NoError(t, err)
+	var filled bytes.Buffer
+	require.NoError(t, template.Must(template.New("site").Parse(string(text))).Execute(&filled, given{bmc, pullSecret}))
+	for name, text := range map[string]string{
+		"site.yaml":          filled.String(),
+		"base.yaml":          "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: sno1\n---\napiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  releaseImage: to be patched\n",
+		"kustomization.yaml": "resources: [site.yaml, base.yaml]\npatches:\n- target: {kind: ClusterImageSet}\n  patch: '[{op: replace, path: /spec/releaseImage, value: \"" + d.release.Release + "\"}]'\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	return dir
+}
+
+func (d *hub) kubernetes() *apply.Server { return &apply.Server{URL: d.address, HTTP: http.DefaultClient} }
+
+// applied applies objects, all of which must be taken, and returns how often each result came.
+func (d *hub) applied(t *testing.T, list []*apply.Object, options apply.Options) map[string]int {
+	t.Helper()
+	results := map[string]int{}
+	require.NoError(t, apply.Apply(t.Context(), d.kubernetes(), list, options, func(o apply.Outcome) {
+		require.NoError(t, o.Err, o.Object)
+		results[o.Result]++
+	}))
+	return results
+}
+
+// plainFiles are a folder's, without those that say how a host was last seen.
+func plainFiles(f *acm.Folder) map[string]string {
+	files := map[string]string{}
+	for _, file := range f.Files {
+		if !strings.HasPrefix(file.Name, "baremetalhost-") {
+			files[file.Name] = string(file.Data)
+		}
+	}
+	return files
+}
+
+// TestASiteIsAppliedInstalledAndTakenOverByAnotherAppliance is what people do who have no kubectl.
+func TestASiteIsAppliedInstalledAndTakenOverByAnotherAppliance(t *testing.T) {
+	d := openHub(t)
+	server := newMachine(t, "dell-idrac9", "sno1", "94:40:c9:1f:bf:64")
+	read, err := apply.Read(apply.Sources{Paths: []string{d.singleNodeFolder(t, server.address)}})
+	require.NoError(t, err)
+	list, all := read.Objects, len(read.Objects)
+	require.Equal(t, map[string]int{apply.Created: all}, d.applied(t, list, apply.Options{DryRun: true}))
+	missing, err := apply.Missing(t.Context(), d.kubernetes(), list, apply.Options{})
+	require.NoError(t, err)
+	require.Empty(t, missing)
+	require.Equal(t, map[string]int{apply.Created: all}, d.applied(t, list, apply.Options{}))
+	_, err = acm.Export(t.Context(), d.kubernetes(), "sno1", acm.Options{})
+	require.ErrorContains(t, err, "the cluster sno1 is not installed")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	var last apply.State
+	require.NoError(t, apply.Follow(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}, func(s apply.State) { last = s }))
+	require.Equal(t, apply.State{Percent: 100, Text: "sno1: The installation has completed: Cluster is installed"}, last)
+	d.wait(t, "sno1", "clusterdeployment/sno1", "jsonpath={.spec.installed}=true")
+	d.wait(t, "sno1", "baremetalhost/sno1", "jsonpath={.status.operationalStatus}=detached")
+	require.Equal(t, map[string]int{apply.Unchanged: all}, d.applied(t, list, apply.Options{}), "what the installation wrote is not in the way")
+
+	whole := acm.Options{PullSecret: true, BMCCredentials: true}
+	folder, err := acm.Export(t.Context(), d.kubernetes(), "sno1", whole)
+	require.NoError(t, err)
+	require.Empty(t, folder.LeftOut)
+	archive := filepath.Join(t.TempDir(), "sno1.tar")
+	require.NoError(t, folder.Write(archive, time.Now()))
+
+	other := openHub(t)
+	brought, err := acm.Read(archive)
+	require.NoError(t, err)
+	chosen, notes, err := acm.Adoption(brought.Objects)
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	other.applied(t, chosen, apply.Options{})
+	eventually(t, "hosts can join the cluster from the other appliance", func() bool {
+		var clusters []models.Cluster
+		ask(t, "GET", other.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
+		return len(clusters) == 1 && *clusters[0].Status == models.ClusterStatusAddingHosts
+	})
+	again, err := acm.Export(t.Context(), other.kubernetes(), "sno1", whole)
+	require.NoError(t, err)
+	require.Equal(t, plainFiles(folder), plainFiles(again))
+
+	require.NoError(t, apply.Delete(t.Context(), d.kubernetes(), list, apply.Options{}, func(o apply.Outcome) { require.NoError(t, o.Err) }))
+	require.NoError(t, apply.AwaitGone(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}))
+	eventually(t, "the cluster is gone with its objects", func() bool {
+		var clusters []models.Cluster
+		ask(t, "GET", d.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
+		return len(clusters) == 0
+	})
+}
