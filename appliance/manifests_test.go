@@ -37,7 +37,9 @@ func (d *hub) singleNodeFolder(t *testing.T, bmc string) string {
 	return dir
 }
 
-func (d *hub) kubernetes() *apply.Server { return &apply.Server{URL: d.address, HTTP: http.DefaultClient} }
+func (d *hub) kubernetes() *apply.Server {
+	return &apply.Server{URL: d.address, HTTP: http.DefaultClient}
+}
 
 // applied applies objects, all of which must be taken, and returns how often each result came.
 func (d *hub) applied(t *testing.T, list []*apply.Object, options apply.Options) map[string]int {
