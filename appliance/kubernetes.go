@@ -121,7 +121,7 @@ func (k *kubernetesAPI) close() error {
 // kubernetesURL is where the API is reached by somebody who reached the appliance under a URL.
 func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 	if a.kubernetes == nil {
-		return "", errors.New("the Kubernetes API of this appliance is off: start it with kubernetes.enabled: true in its configuration, or --kubernetes-enabled")
+		return "", errors.New("the Kubernetes API of this appliance is off: start it with kubernetes.enabled: true in its configuration, or --kubernetes-enabled=true")
 	}
 	at := url.URL{Scheme: under.Scheme, Host: under.Host}
 	if own := a.kubernetes.address; own != nil {

@@ -60,7 +60,7 @@ func BenchmarkKubernetes(b *testing.B) {
 
 // execKubernetes starts the program with the Kubernetes API and returns when that is ready.
 func (s *site) execKubernetes(b *testing.B, program string) *child {
-	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir, "--kubernetes-enabled")
+	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir, "--kubernetes-enabled=true")
 	var said strings.Builder
 	cmd.Stderr = &said
 	start := time.Now()

@@ -30,7 +30,7 @@ import (
 const bodyLimit = 3 << 20
 
 // build makes the server of all kinds.
-func (s *Server) build(client *kubernetes.Client) (*genericapiserver.GenericAPIServer, error) {
+func (s *Server) build(client *kubernetes.Client) (*extensions.CustomResourceDefinitions, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (s *Server) build(client *kubernetes.Client) (*genericapiserver.GenericAPIS
 			return nil, err
 		}
 	}
-	return api, nil
+	return server, nil
 }
 
 // config is the server's configuration. Nothing of it leads out of the process.

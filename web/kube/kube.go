@@ -108,10 +108,11 @@ func (s *Server) Run(ctx context.Context) error {
 	// The API outlives the context a little: its hooks end the process if they are kept from finishing.
 	inside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	api, err := s.build(etcd.NewClient(inside, s.rows()))
+	server, err := s.build(etcd.NewClient(inside, s.rows()))
 	if err != nil {
 		return fmt.Errorf("make the Kubernetes API: %w", err)
 	}
+	api := server.GenericAPIServer
 	defer api.Destroy()
 	api.PrepareRun()
 	var handler http.Handler = api.Handler
@@ -124,8 +125,11 @@ func (s *Server) Run(ctx context.Context) error {
 	keeper := newKeeper(s, newDiscovery(api.DiscoveryGroupManager))
 	failed := make(chan error, 1)
 	running.Go(func() { failed <- keeper.run(ctx) })
+	// What waits for the definitions looks for them at once and then only every 100 ms.
+	server.Informers.Start(inside.Done())
+	s.await(ctx, server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().HasSynced)
 	api.RunPostStartHooks(inside)
-	if s.await(ctx, own, "/readyz?exclude=poststarthook/crd-informer-synced") {
+	if s.await(ctx, func() bool { return s.answersOK(ctx, own, "/readyz?exclude=poststarthook/crd-informer-synced") }) {
 		s.stopping = ctx
 		s.handler.Store(&handler)
 		close(s.ready)
@@ -137,7 +141,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	finishing, giveUp := context.WithTimeout(inside, hooksTimeout)
 	defer giveUp()
-	s.await(finishing, own, "/readyz")
+	s.await(finishing, func() bool { return s.answersOK(finishing, own, "/readyz") })
 	return errors.Join(err, api.RunPreShutdownHooks())
 }
 
@@ -148,13 +152,12 @@ const (
 	hooksTimeout = 5 * time.Second
 )
 
-// await asks the API whether it is ready until it is; false if the context ends first. The check that the path may leave out looks for what others look for as
-// well, but only every 100 ms.
-func (s *Server) await(ctx context.Context, api loopback, path string) bool {
+// await asks until the answer is yes; false if the context ends first.
+func (s *Server) await(ctx context.Context, ready func() bool) bool {
 	ticker := s.options.Clock.NewTicker(readyEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if s.answersOK(ctx, api, path) {
+		if ready() {
 			return true
 		}
 		select {
