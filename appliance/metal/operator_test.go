@@ -251,12 +251,7 @@ func TestAHostWhoseFinalizersWereTakenAwayIsForgotten(t *testing.T) {
 
 func TestTheConvergedFlowBootsTheSameImage(t *testing.T) {
 	s := newSite(t)
-	s.apply(objects.ConfigMaps, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "mce", Name: "settings"}, Data: map[string]string{"ALLOW_CONVERGED_FLOW": "true"},
-	})
-	s.apply(objects.AgentServiceConfigs, &agentinstall.AgentServiceConfig{ObjectMeta: metav1.ObjectMeta{
-		Name: "agent", Annotations: map[string]string{"unsupported.agent-install.openshift.io/assisted-service-configmap": "settings"},
-	}})
+	s.converged()
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.InfraEnvs, infraEnvObject())
 	s.apply(objects.BareMetalHosts, hostObject())
@@ -353,4 +348,57 @@ func TestManagedClustersAreKeptAndAccepted(t *testing.T) {
 	require.Len(t, conditions, 1, "whether it joined a hub, nobody here knows")
 	require.Equal(t, "HubAcceptedManagedCluster", conditions[0].(map[string]any)["type"])
 	require.Equal(t, "True", conditions[0].(map[string]any)["status"])
+}
+
+// converged has the site take the converged flow.
+func (s *site) converged() {
+	s.Helper()
+	s.apply(objects.ConfigMaps, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mce", Name: "settings"}, Data: map[string]string{"ALLOW_CONVERGED_FLOW": "true"},
+	})
+	s.apply(objects.AgentServiceConfigs, &agentinstall.AgentServiceConfig{ObjectMeta: metav1.ObjectMeta{
+		Name: "agent", Annotations: map[string]string{"unsupported.agent-install.openshift.io/assisted-service-configmap": "settings"},
+	}})
+}
+
+func TestAHostThatTakesItsAgentAlongWaitsUntilItsNodeIsDrained(t *testing.T) {
+	const status = bmac + "drain-status"
+	install := func(t *testing.T, annotations map[string]string) *site {
+		s := newSite(t)
+		s.converged()
+		s.apply(objects.Secrets, secretObject())
+		s.apply(objects.InfraEnvs, infraEnvObject())
+		s.clock.Advance(settles)
+		annotations[bmac+"remove-agent-and-node-on-delete"] = ""
+		s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Annotations = annotations }))
+		s.server(registered)
+		s.server(booted)
+		s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) {
+			agent.Status.Progress.CurrentStage = "Done"
+			agent.Spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
+		}))
+		s.server(func(server *bmc.Server) { server.Booted.Ejected = noon })
+		require.Equal(t, `{"deleteAction":"delay"}`, s.host().Annotations["baremetalhost.metal3.io/detached"])
+		require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
+		s.delete(objects.BareMetalHosts, "node0")
+		return s
+	}
+	t.Run("by hand", func(t *testing.T) {
+		s := install(t, map[string]string{})
+		require.Contains(t, s.host().Annotations[status], "drain it with oc adm drain")
+		require.NotNil(t, s.agent())
+		require.Contains(t, s.host().Finalizers, bmac+"deprovision")
+		s.annotate(objects.BareMetalHosts, "node0", status, "drain succeeded")
+		require.Nil(t, s.agent(), "it goes with its host")
+		require.NotContains(t, s.host().Finalizers, bmac+"deprovision")
+		require.Len(t, s.rack.forgotten, 1)
+	})
+	t.Run("for as long as it may take", func(t *testing.T) {
+		s := install(t, map[string]string{bmac + "drain-timeout": "10m"})
+		require.NotNil(t, s.agent())
+		s.clock.Advance(10 * time.Minute)
+		require.Eventually(t, func() bool { return s.agent() == nil }, 5*time.Second, time.Millisecond)
+		s.quiet()
+		require.Equal(t, "drain timed out", s.host().Annotations[status])
+	})
 }
