@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"encoding/json"
 	"strings"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -11,6 +12,7 @@ import (
 // wish is what the operator does about a host's server.
 type wish struct {
 	desired  *bmc.Desired // to be made so; nil leaves it as it is
+	cut      bool         // it is to be off without its operating system being asked
 	forget   bool
 	powerOff bool // before it is forgotten
 }
@@ -44,7 +46,7 @@ func (s *scene) drive() wish {
 	if desired.Boot && desired.InfraEnvID == "" && desired.ImageURL == "" {
 		desired.Boot = false // its InfraEnv is gone: there is nothing to boot
 	}
-	return wish{desired: &desired}
+	return wish{desired: &desired, cut: s.cuts() && desired.Online != nil && !*desired.Online}
 }
 
 // source says where the server's image comes from. An image that the server has was found once and stays, whatever became of its InfraEnv.
@@ -77,6 +79,21 @@ func (s *scene) power() *bool {
 func (s *scene) rebooting() bool {
 	for key := range s.host.Annotations {
 		if key == rebootAnnotation || strings.HasPrefix(key, rebootAnnotation+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// cuts tells whether a reboot annotation asks for a hard reboot of a server that is on.
+func (s *scene) cuts() bool {
+	if s.server == nil || s.server.Power == bmc.PowerOff || s.server.Power == bmc.PowerUnknown || s.server.Pending != nil {
+		return false
+	}
+	for key, value := range s.host.Annotations {
+		var arguments metal3.RebootAnnotationArguments
+		if (key == rebootAnnotation || strings.HasPrefix(key, rebootAnnotation+"/")) && value != "" &&
+			json.Unmarshal([]byte(value), &arguments) == nil && arguments.Mode == metal3.RebootModeHard {
 			return true
 		}
 	}

@@ -263,6 +263,9 @@ func (c *Controllers) ask(ctx context.Context, s *scene) (changed bool, err erro
 	if errors.As(err, &refused) {
 		return c.refuse(id, refused.Reason), nil
 	}
+	if err == nil && wish.cut {
+		_, err = c.Servers.Order(ctx, id, bmc.OrderPowerOff)
+	}
 	return c.refuse(id, ""), err
 }
 

@@ -42,6 +42,8 @@ type Servers interface {
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
 	// Find returns a server by its id or its name, a *bmc.NotFoundError if there is none.
 	Find(idOrName string) (*bmc.Server, error)
+	// Order has something done once that what is wanted of the server does not contradict.
+	Order(ctx context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error)
 	// Forget ejects what was booted, powers the server off if that is asked for, and then knows it no more.
 	Forget(ctx context.Context, id string, powerOff bool) error
 }

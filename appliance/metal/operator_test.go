@@ -54,6 +54,20 @@ func TestRebootAnnotationsSwitchAHostOffAndOn(t *testing.T) {
 	require.True(t, *s.wanted().Online)
 }
 
+func TestAHardRebootAsksNoOperatingSystem(t *testing.T) {
+	s := available(t)
+	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
+	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io", `{"mode":"hard"}`)
+	s.server(func(server *bmc.Server) {
+		require.NotNil(t, server.Pending)
+		require.Equal(t, bmc.OrderPowerOff, server.Pending.Kind)
+		require.False(t, *server.Online)
+		server.Power, server.Pending = bmc.PowerOff, nil
+	})
+	require.True(t, *s.wanted().Online)
+	require.NotContains(t, s.host().Annotations, "reboot.metal3.io")
+}
+
 func TestAHostBootsALiveISOOfItsOwner(t *testing.T) {
 	s := available(t)
 	image := func(format any) {

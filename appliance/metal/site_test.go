@@ -61,6 +61,18 @@ func (r *rack) Find(name string) (*bmc.Server, error) {
 	return nil, &bmc.NotFoundError{ID: name}
 }
 
+func (r *rack) Order(_ context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	server := r.servers[id]
+	if server == nil {
+		return nil, &bmc.NotFoundError{ID: id}
+	}
+	server.Pending = &bmc.Order{Kind: kind}
+	shown := *server
+	return &shown, nil
+}
+
 func (r *rack) Forget(_ context.Context, id string, powerOff bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
