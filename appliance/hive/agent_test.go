@@ -94,6 +94,9 @@ func TestAHostFollowsTheSpecOfItsAgent(t *testing.T) {
 }
 
 func TestAnAgentThatCantBeFollowedSaysWhy(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("pool"))
+	number := 0
 	for name, c := range map[string]struct {
 		change       func(*agentinstall.AgentSpec)
 		reason, says string
@@ -111,9 +114,8 @@ func TestAnAgentThatCantBeFollowedSaysWhy(t *testing.T) {
 			"failed to get clusterDeployment with name absent in namespace site"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newHostsBench(t)
-			b.apply(infraEnvManifest("pool"))
-			m := b.boot("pool", 1)
+			b.TB, number = t, number+1
+			m := b.boot("pool", number)
 			before := b.agent(m).Spec
 			b.change(m, c.change)
 			require.Contains(t, b.agentCondition(m, conditionSpecSynced, corev1.ConditionFalse, c.reason).Message, c.says)

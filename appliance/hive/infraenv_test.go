@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,11 @@ func TestAnImageHasAnotherURLExactlyWhenItsContentIsAnother(t *testing.T) {
 }
 
 func TestWhatIsWrongWithAnInfraEnvIsSaidAndEndsWhenItIsCorrected(t *testing.T) {
+	b := newHostsBench(t)
+	b.cluster("one")
+	b.apply("kind: ConfigMap\nmetadata: {namespace: site, name: empty}\ndata: {}\n---\n" +
+		"kind: ConfigMap\nmetadata: {namespace: site, name: broken}\ndata: {registries.conf: '[[registry'}\n---\n" +
+		"kind: Secret\nmetadata: {namespace: site, name: other}\nstringData: {password: x}")
 	for name, c := range map[string]struct {
 		lines []string
 		says  string
@@ -134,12 +140,9 @@ func TestWhatIsWrongWithAnInfraEnvIsSaidAndEndsWhenItIsCorrected(t *testing.T) {
 		"a pull secret that is none":              {[]string{"pullSecretRef: {name: other}"}, "secret site/other did not contain key .dockerconfigjson"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newHostsBench(t)
-			b.cluster("one")
-			b.apply("kind: ConfigMap\nmetadata: {namespace: site, name: empty}\ndata: {}\n---\n" +
-				"kind: ConfigMap\nmetadata: {namespace: site, name: broken}\ndata: {registries.conf: '[[registry'}\n---\n" +
-				"kind: Secret\nmetadata: {namespace: site, name: other}\nstringData: {password: x}")
-			manifest := infraEnvManifest("pool")
+			b.TB = t
+			env := "env-" + strconv.Itoa(len(b.traces()))
+			manifest := infraEnvManifest(env)
 			for _, line := range c.lines {
 				if field, _, _ := strings.Cut(line, ":"); field == "pullSecretRef" {
 					manifest = strings.ReplaceAll(manifest, "pullSecretRef: {name: pull}", line)
@@ -148,18 +151,18 @@ func TestWhatIsWrongWithAnInfraEnvIsSaidAndEndsWhenItIsCorrected(t *testing.T) {
 				}
 			}
 			b.apply(manifest)
-			env := b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", c.says)
-			require.Empty(t, env.Status.ISODownloadURL)
-			require.Nil(t, env.Status.CreatedTime)
+			shown := b.imageCreated(env, corev1.ConditionFalse, "ImageCreationError", c.says)
+			require.Empty(t, shown.Status.ISODownloadURL)
+			require.Nil(t, shown.Status.CreatedTime)
 			b.update(func(tx *store.Tx) error {
-				return b.Objects.Update(tx, objects.InfraEnvs, "site", "pool", func(u *unstructured.Unstructured) error {
+				return b.Objects.Update(tx, objects.InfraEnvs, "site", env, func(u *unstructured.Unstructured) error {
 					u.Object["spec"] = map[string]any{"pullSecretRef": map[string]any{"name": "pull"}}
 					return nil
 				})
 			})
 			b.quiet()
-			env = b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
-			require.NotEmpty(t, env.Status.ISODownloadURL)
+			shown = b.imageCreated(env, corev1.ConditionTrue, "InfraEnvAvailable", "")
+			require.NotEmpty(t, shown.Status.ISODownloadURL)
 		})
 	}
 }
