@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -53,11 +53,19 @@ func resources(eventSeconds uint64) []resource {
 			kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), plural: "deployments", singular: "deployment", short: []string{"deploy"},
 			categories: []string{"all"}, namespaced: true, columns: deploymentColumns(),
 		},
-		{kind: rbac.WithKind("Role"), plural: "roles", singular: "role", namespaced: true, validName: path.ValidatePathSegmentName, columns: ageOnly()},
-		{kind: rbac.WithKind("RoleBinding"), plural: "rolebindings", singular: "rolebinding", namespaced: true, validName: path.ValidatePathSegmentName, columns: ageOnly()},
-		{kind: rbac.WithKind("ClusterRole"), plural: "clusterroles", singular: "clusterrole", validName: path.ValidatePathSegmentName, columns: ageOnly()},
-		{kind: rbac.WithKind("ClusterRoleBinding"), plural: "clusterrolebindings", singular: "clusterrolebinding", validName: path.ValidatePathSegmentName, columns: ageOnly()},
+		{kind: rbac.WithKind("Role"), plural: "roles", singular: "role", namespaced: true, validName: pathSegment, columns: ageOnly()},
+		{kind: rbac.WithKind("RoleBinding"), plural: "rolebindings", singular: "rolebinding", namespaced: true, validName: pathSegment, columns: ageOnly()},
+		{kind: rbac.WithKind("ClusterRole"), plural: "clusterroles", singular: "clusterrole", validName: pathSegment, columns: ageOnly()},
+		{kind: rbac.WithKind("ClusterRoleBinding"), plural: "clusterrolebindings", singular: "clusterrolebinding", validName: pathSegment, columns: ageOnly()},
 	}
+}
+
+// pathSegment lets RBAC's kinds have names with colons, as they have in clusters.
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }
 
 func prepareSecret(object, _ runtime.Object) {

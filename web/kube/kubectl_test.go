@@ -55,9 +55,10 @@ func (k kubectl) run(t *testing.T, input string, arguments ...string) string {
 	defer cancel()
 	process := k.command(ctx, arguments...)
 	process.Stdin = strings.NewReader(input)
-	output, err := process.CombinedOutput()
-	require.NoError(t, err, "kubectl %s: %s", strings.Join(arguments, " "), output)
-	return string(output)
+	said, complained := new(bytes.Buffer), new(bytes.Buffer)
+	process.Stdout, process.Stderr = said, complained
+	require.NoError(t, process.Run(), "kubectl %s: %s%s", strings.Join(arguments, " "), said, complained)
+	return said.String()
 }
 
 const clusterManifest = `
