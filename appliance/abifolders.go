@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/abi"
@@ -70,7 +70,7 @@ func (f *abiFolders) Import(ctx context.Context, files []abi.File, check bool) (
 	if err != nil {
 		return nil, mirrorProblem(err)
 	}
-	result := &console.ABIImport{Name: swag.StringValue(params.Name), OpenshiftVersion: swag.StringValue(params.OpenshiftVersion), Hosts: len(site.Hosts), Notes: site.Notes}
+	result := &console.ABIImport{Name: conv.Value(params.Name), OpenshiftVersion: conv.Value(params.OpenshiftVersion), Hosts: len(site.Hosts), Notes: site.Notes}
 	if check {
 		return result.Filled(), nil
 	}

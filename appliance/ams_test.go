@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -118,7 +118,7 @@ func (p *amsPass) login() {
 
 func (p *amsPass) install() {
 	p.site.install(p.T, upstream(p.T, p.address), p.address, kindOfCluster{
-		name: "one", asked: models.ClusterCreateParams{ControlPlaneCount: swag.Int64(1)}, masters: 1,
+		name: "one", asked: models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, masters: 1,
 	})
 }
 
@@ -260,7 +260,7 @@ func TestAnAMSThatHangsHoldsUpNobody(t *testing.T) {
 	p.ams.Break(amstest.Fault{Op: "token", Do: amstest.Hang()})
 	p.login()
 	eventually(t, "the relay hangs", func() bool { return len(p.ams.Requests("token")) > 0 })
-	body := []byte(`{"name": "one", "openshift_version": "` + p.site.release.Version + `", "pull_secret": ` + swag.StringValue(quoted(pullSecret)) + `}`)
+	body := []byte(`{"name": "one", "openshift_version": "` + p.site.release.Version + `", "pull_secret": ` + conv.Value(quoted(pullSecret)) + `}`)
 	start := time.Now()
 	for range 20 {
 		response, err := http.Post(p.address+"/api/assisted-install/v2/clusters", "application/json", bytes.NewReader(body))
@@ -277,5 +277,5 @@ func quoted(text string) *string {
 	if err != nil {
 		return nil
 	}
-	return swag.String(string(encoded))
+	return conv.Pointer(string(encoded))
 }

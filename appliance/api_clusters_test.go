@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -26,7 +26,7 @@ func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams)
 func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
-	cluster, other := d.cluster(), d.cluster(func(params *models.ClusterCreateParams) { params.Name = swag.String("other") })
+	cluster, other := d.cluster(), d.cluster(func(params *models.ClusterCreateParams) { params.Name = conv.Pointer("other") })
 	got := d.get(cluster)
 	require.Equal(t, []string{"site", "site.test", d.site.release.Version}, []string{got.Name, got.BaseDNSDomain, got.OpenshiftVersion})
 	require.Equal(t, models.ClusterKindCluster, *got.Kind)
@@ -43,19 +43,19 @@ func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 		return names
 	}
 	require.ElementsMatch(t, []string{"site", "other"}, list(installer.V2ListClustersParams{}))
-	require.Len(t, list(installer.V2ListClustersParams{Owner: swag.String("admin")}), 2)
-	require.Empty(t, list(installer.V2ListClustersParams{Owner: swag.String("somebody")}))
+	require.Len(t, list(installer.V2ListClustersParams{Owner: conv.Pointer("admin")}), 2)
+	require.Empty(t, list(installer.V2ListClustersParams{Owner: conv.Pointer("somebody")}))
 	someone := nobody()
 	require.Empty(t, list(installer.V2ListClustersParams{OpenshiftClusterID: &someone}))
 	require.Empty(t, list(installer.V2ListClustersParams{AmsSubscriptionIds: []string{someone.String()}}))
 	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters?openshift_cluster_id=me", nil), 422, "openshift_cluster_id in query")
 
-	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("west"), SSHPublicKey: swag.String(publicKey), Tags: swag.String("a,b")})
+	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("west"), SSHPublicKey: conv.Pointer(publicKey), Tags: conv.Pointer("a,b")})
 	require.NoError(t, err)
 	require.Equal(t, []string{"west", "site.test", publicKey, "a,b"}, []string{updated.Name, updated.BaseDNSDomain, updated.SSHPublicKey, updated.Tags})
-	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("West")})
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("West")})
 	refused(t, err, 400)
-	_, err = d.update(nobody(), &models.V2ClusterUpdateParams{Name: swag.String("west")})
+	_, err = d.update(nobody(), &models.V2ClusterUpdateParams{Name: conv.Pointer("west")})
 	refused(t, err, 404)
 
 	_, err = d.Installer.V2DeregisterCluster(ctx, &installer.V2DeregisterClusterParams{ClusterID: other})
@@ -70,7 +70,7 @@ func TestAChangeOfAClusterTellsAbsentNullAndEmptyApart(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
 		params.ControlPlaneCount, params.SSHPublicKey = nil, publicKey
-		params.AdditionalNtpSource, params.HTTPProxy = swag.String("10.0.0.1"), swag.String("http://proxy:3128")
+		params.AdditionalNtpSource, params.HTTPProxy = conv.Pointer("10.0.0.1"), conv.Pointer("http://proxy:3128")
 		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "10.0.0.4"}}, []*models.IngressVip{{IP: "10.0.0.5"}}
 	})
 	type fields struct {
@@ -148,7 +148,7 @@ func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
 		return err
 	}
 	complete := func(id strfmt.UUID) error {
-		_, err := d.Installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: id, CompletionParams: &models.CompletionParams{IsSuccess: swag.Bool(true)}})
+		_, err := d.Installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: id, CompletionParams: &models.CompletionParams{IsSuccess: conv.Pointer(true)}})
 		return err
 	}
 	refused(t, install(cluster), 409)
@@ -162,7 +162,7 @@ func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
 	d.until(cluster, models.ClusterStatusReady)
 	require.NoError(t, install(cluster))
 	refused(t, install(cluster), 409)
-	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("late")})
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("late")})
 	refused(t, err, 409)
 	_, err = d.Installer.V2DeregisterCluster(ctx, &installer.V2DeregisterClusterParams{ClusterID: cluster})
 	refused(t, err, 409)

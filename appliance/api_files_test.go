@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-openapi/runtime"
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -184,7 +184,7 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	requireRefusal(t, ask(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403, "signature does not fit")
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &silent})
 	refused(t, err, 409)
-	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests", AdditionalName: swag.String("openshift/a.yaml")})
+	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests", AdditionalName: conv.Pointer("openshift/a.yaml")})
 	require.NoError(t, err)
 	require.Equal(t, "a: 1", string(ask(t, http.MethodGet, link, nil).body))
 }

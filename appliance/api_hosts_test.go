@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -32,16 +32,16 @@ func TestAHostIsReadListedChangedAndDeleted(t *testing.T) {
 		return updated.Payload, nil
 	}
 	updated, err := update(host, &models.HostUpdateParams{
-		HostName: swag.String("node-1"), HostRole: swag.String("master"), MachineConfigPoolName: swag.String("infra"),
-		NodeLabels: []*models.NodeLabelParams{{Key: swag.String("zone"), Value: swag.String("edge")}},
+		HostName: conv.Pointer("node-1"), HostRole: conv.Pointer("master"), MachineConfigPoolName: conv.Pointer("infra"),
+		NodeLabels: []*models.NodeLabelParams{{Key: conv.Pointer("zone"), Value: conv.Pointer("edge")}},
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"node-1", "master", "infra", `{"zone":"edge"}`}, []string{updated.RequestedHostname, string(updated.Role), updated.MachineConfigPoolName, updated.NodeLabels})
-	_, err = update(host, &models.HostUpdateParams{HostName: swag.String("Node_1")})
+	_, err = update(host, &models.HostUpdateParams{HostName: conv.Pointer("Node_1")})
 	refused(t, err, 400)
-	_, err = update(host, &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: swag.String("/dev/sda"), Role: models.DiskRoleInstall}}})
+	_, err = update(host, &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: conv.Pointer("/dev/sda"), Role: models.DiskRoleInstall}}})
 	refused(t, err, 409)
-	_, err = update(nobody(), &models.HostUpdateParams{HostName: swag.String("node-1")})
+	_, err = update(nobody(), &models.HostUpdateParams{HostName: conv.Pointer("node-1")})
 	refused(t, err, 404)
 
 	hosts := func(query string) int {

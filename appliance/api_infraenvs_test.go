@@ -12,7 +12,7 @@ import (
 
 	"github.com/cavaliercoder/go-cpio"
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -21,7 +21,7 @@ import (
 )
 
 func (d *door) registerInfraEnv(alter func(*models.InfraEnvCreateParams)) (*models.InfraEnv, error) {
-	params := &models.InfraEnvCreateParams{Name: swag.String("env"), PullSecret: swag.String(pullSecret), OpenshiftVersion: d.site.release.Version}
+	params := &models.InfraEnvCreateParams{Name: conv.Pointer("env"), PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: d.site.release.Version}
 	if alter != nil {
 		alter(params)
 	}
@@ -78,7 +78,7 @@ func TestInfraEnvsAreRegisteredListedAndDeregistered(t *testing.T) {
 
 	unknown := nobody()
 	for list, want := range map[*strfmt.UUID][]strfmt.UUID{nil: {*env.ID, bound}, &cluster: {bound}, &unknown: {}} {
-		listed, err := d.Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{ClusterID: list, Owner: swag.String("admin")})
+		listed, err := d.Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{ClusterID: list, Owner: conv.Pointer("admin")})
 		require.NoError(t, err)
 		ids := []strfmt.UUID{}
 		for _, env := range listed.Payload {
@@ -89,7 +89,7 @@ func TestInfraEnvsAreRegisteredListedAndDeregistered(t *testing.T) {
 
 	_, err = d.getInfraEnv(unknown)
 	refused(t, err, http.StatusNotFound)
-	_, err = d.registerInfraEnv(func(p *models.InfraEnvCreateParams) { p.PullSecret = swag.String("{}") })
+	_, err = d.registerInfraEnv(func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("{}") })
 	refused(t, err, http.StatusBadRequest)
 	_, err = d.registerInfraEnv(func(p *models.InfraEnvCreateParams) { p.ClusterID = &unknown })
 	refused(t, err, http.StatusNotFound)
@@ -153,7 +153,7 @@ func TestIPXEScriptsOfInfraEnvs(t *testing.T) {
 		" random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 console=ttyS1,115200n8"+
 		` coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8" rd.debug`+"\nboot\n", boot)
 
-	params.IpxeScriptType = swag.String("boot-order-control")
+	params.IpxeScriptType = conv.Pointer("boot-order-control")
 	chain, err := d.infraEnvFile(&params)
 	require.NoError(t, err)
 	require.Equal(t, "#!ipxe\nchain "+d.url[:strings.Index(d.url, "/api/")]+"/api/assisted-install/v2/infra-envs/"+env.ID.String()+"/downloads/files?file_name=ipxe-script&mac=${net0/mac}\n", chain)
@@ -164,7 +164,7 @@ func TestIPXEScriptsOfInfraEnvs(t *testing.T) {
 	require.Equal(t, boot, again, "a machine that is not known boots")
 
 	signed, err := d.Installer.GetInfraEnvPresignedFileURL(t.Context(), &installer.GetInfraEnvPresignedFileURLParams{
-		InfraEnvID: *env.ID, FileName: "ipxe-script", IpxeScriptType: swag.String("boot-order-control"),
+		InfraEnvID: *env.ID, FileName: "ipxe-script", IpxeScriptType: conv.Pointer("boot-order-control"),
 	})
 	require.NoError(t, err)
 	response, err := http.Get(*signed.Payload.URL)
@@ -221,7 +221,7 @@ func TestFilesOfInfraEnvs(t *testing.T) {
 		refused(t, err, http.StatusNotFound)
 	})
 	t.Run("asked for wrongly", func(t *testing.T) {
-		_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID, FileName: "discovery.ign", IpxeScriptType: swag.String("boot-order-control")})
+		_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID, FileName: "discovery.ign", IpxeScriptType: conv.Pointer("boot-order-control")})
 		refused(t, err, http.StatusBadRequest)
 		for query, says := range map[string]string{
 			"":                             "file_name in query is required",

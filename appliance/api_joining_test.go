@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
@@ -114,14 +114,14 @@ func TestAHostJoinsAnImportedCluster(t *testing.T) {
 		return updated.Payload, nil
 	}
 	updated, err := update(&models.HostUpdateParams{
-		IgnitionEndpointToken:       swag.String("hunter2"),
-		IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: swag.String("X-Site"), Value: swag.String("edge")}},
+		IgnitionEndpointToken:       conv.Pointer("hunter2"),
+		IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: conv.Pointer("X-Site"), Value: conv.Pointer("edge")}},
 	})
 	require.NoError(t, err)
 	require.True(t, updated.IgnitionEndpointTokenSet)
-	_, err = update(&models.HostUpdateParams{IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: swag.String("X Site"), Value: swag.String("edge")}}})
+	_, err = update(&models.HostUpdateParams{IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: conv.Pointer("X Site"), Value: conv.Pointer("edge")}}})
 	refused(t, err, 400)
-	_, err = d.update(*cluster.ID, &models.V2ClusterUpdateParams{PullSecret: swag.String(pullSecret)})
+	_, err = d.update(*cluster.ID, &models.V2ClusterUpdateParams{PullSecret: conv.Pointer(pullSecret)})
 	require.NoError(t, err)
 	d.untilHost(env, models.HostStatusKnown)
 
@@ -210,5 +210,5 @@ func TestAnInstalledClusterIsOpenedForMoreHosts(t *testing.T) {
 	require.Equal(t, "api.site.site.test", *opened.APIVipDNSName)
 	require.Equal(t, models.HostStatusInstalled, *opened.Hosts[0].Status)
 	refused(t, open(cluster), 409)
-	require.Equal(t, swag.String("site"), &opened.Name)
+	require.Equal(t, conv.Pointer("site"), &opened.Name)
 }

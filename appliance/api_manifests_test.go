@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/client"
 	"github.com/openshift/assisted-service/client/installer"
@@ -37,8 +37,8 @@ func openDoor(t *testing.T) *door {
 func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID {
 	d.Helper()
 	params := &models.ClusterCreateParams{
-		Name: swag.String("site"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(d.site.release.Version),
-		PullSecret: swag.String(pullSecret), ControlPlaneCount: swag.Int64(1),
+		Name: conv.Pointer("site"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(d.site.release.Version),
+		PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: conv.Pointer[int64](1),
 	}
 	for _, change := range changes {
 		change(params)
@@ -52,7 +52,7 @@ func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID
 func (d *door) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
 	d.Helper()
 	env, err := d.Installer.RegisterInfraEnv(d.Context(), &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: swag.String("env"), ClusterID: cluster, PullSecret: swag.String(pullSecret), OpenshiftVersion: d.site.release.Version,
+		Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: d.site.release.Version,
 	}})
 	require.NoError(d, err)
 	return *env.Payload.ID
@@ -93,7 +93,7 @@ func nobody() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
 const kernelArguments = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 99-kernel-arguments\n  labels: {machineconfiguration.openshift.io/role: master}\nspec:\n  kernelArguments: [loglevel=7]\n"
 
 func encoded(text string) *string {
-	return swag.String(base64.StdEncoding.EncodeToString([]byte(text)))
+	return conv.Pointer(base64.StdEncoding.EncodeToString([]byte(text)))
 }
 
 func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*models.Manifest, error) {
@@ -127,7 +127,7 @@ func (d *door) manifest(cluster strfmt.UUID, folder, name string) (string, error
 
 func TestManifestsAreAddedListedReadChangedRenamedAndDeleted(t *testing.T) {
 	d := openDoor(t)
-	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.AdditionalNtpSource = swag.String("10.0.0.1") })
+	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.AdditionalNtpSource = conv.Pointer("10.0.0.1") })
 	require.Empty(t, d.listManifests(cluster, false))
 
 	added, err := d.addManifest(cluster, "openshift", "99-kernel-arguments.yaml", kernelArguments)
@@ -157,9 +157,9 @@ func TestManifestsAreAddedListedReadChangedRenamedAndDeleted(t *testing.T) {
 		return changed.Payload
 	}
 	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml", UpdatedContent: encoded("c: 3\n")})
-	renamed := update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml", UpdatedFileName: swag.String("four.yaml")})
+	renamed := update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml", UpdatedFileName: conv.Pointer("four.yaml")})
 	require.Equal(t, models.Manifest{Folder: "manifests", FileName: "four.yaml", ManifestSource: "user"}, *renamed)
-	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "four.yaml", UpdatedFolder: swag.String("openshift")})
+	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "four.yaml", UpdatedFolder: conv.Pointer("openshift")})
 	content, err = d.manifest(cluster, "openshift", "four.yaml")
 	require.NoError(t, err)
 	require.Equal(t, "c: 3\n", content)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/client/operators"
 	"github.com/openshift/assisted-service/models"
@@ -119,7 +119,7 @@ func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
 			d := openDoor(t)
 			ctx := t.Context()
 			cluster := d.cluster(func(params *models.ClusterCreateParams) {
-				params.ControlPlaneCount, params.OlmOperators = swag.Int64(int64(c.hosts)), chosen(c.operators...)
+				params.ControlPlaneCount, params.OlmOperators = conv.Pointer[int64](int64(c.hosts)), chosen(c.operators...)
 				if c.hosts > 1 {
 					params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}}, []*models.IngressVip{{IP: "192.168.100.5"}}
 				}
@@ -208,7 +208,7 @@ func operatorsAreChosenWithWhatTheyDependOn(t *testing.T, d *door) {
 	require.False(t, found["lso"].DependencyOnly)
 	require.True(t, found["cnv"].DependencyOnly)
 	require.NotContains(t, changed.FeatureUsage, "ODF")
-	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	require.Len(t, d.watched(cluster), 3, "what is left out stays")
 	_, err = d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: chosen()})
@@ -262,7 +262,7 @@ func operatorsThatAClusterCantHaveAreRefused(t *testing.T, d *door) {
 	_, err := d.update(several, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "lso", Properties: "{}"}}})
 	require.NoError(t, err)
 	_, err = d.Installer.V2RegisterCluster(t.Context(), &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
-		Name: swag.String("more"), OpenshiftVersion: swag.String(d.site.release.Version), PullSecret: swag.String(pullSecret), OlmOperators: chosen("coffee"),
+		Name: conv.Pointer("more"), OpenshiftVersion: conv.Pointer(d.site.release.Version), PullSecret: conv.Pointer(pullSecret), OlmOperators: chosen("coffee"),
 	}})
 	refused(t, err, 400)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/events"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/client/managed_domains"
@@ -25,7 +25,7 @@ func TestSupportLevelsAreAnswered(t *testing.T) {
 	require.Equal(t, models.SupportLevelSupported, features.Payload.Features["CNV"])
 	require.NotContains(t, features.Payload.Features, "PLATFORM_MANAGED_NETWORKING")
 	onPlatform, err := d.Installer.GetSupportedFeatures(t.Context(), &installer.GetSupportedFeaturesParams{
-		OpenshiftVersion: "4.14", CPUArchitecture: swag.String("s390x"), PlatformType: swag.String("none"),
+		OpenshiftVersion: "4.14", CPUArchitecture: conv.Pointer("s390x"), PlatformType: conv.Pointer("none"),
 	})
 	require.NoError(t, err)
 	require.Equal(t, models.SupportLevelUnavailable, onPlatform.Payload.Features["MINIMAL_ISO"])
@@ -92,10 +92,10 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 	watched, err := d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
 	require.NoError(t, err)
 	require.Len(t, watched.Payload, 2)
-	one, err := d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster, OperatorName: swag.String("cvo")})
+	one, err := d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster, OperatorName: conv.Pointer("cvo")})
 	require.NoError(t, err)
 	require.Len(t, one.Payload, 1)
-	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster, OperatorName: swag.String("lvm")})
+	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster, OperatorName: conv.Pointer("lvm")})
 	refused(t, err, 404)
 	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: nobody()})
 	refused(t, err, 404)
@@ -125,7 +125,7 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "test", components.Payload.ReleaseTag)
 	minor := strings.Join(strings.Split(d.site.release.Version, ".")[:2], ".")
-	releases, err := d.Versions.V2ListSupportedOpenshiftVersions(ctx, &versions.V2ListSupportedOpenshiftVersionsParams{Version: &minor, OnlyLatest: swag.Bool(true)})
+	releases, err := d.Versions.V2ListSupportedOpenshiftVersions(ctx, &versions.V2ListSupportedOpenshiftVersionsParams{Version: &minor, OnlyLatest: conv.Pointer(true)})
 	require.NoError(t, err)
 	require.Contains(t, releases.Payload, d.site.release.Version)
 	_, err = d.Versions.V2ListReleaseSources(ctx, &versions.V2ListReleaseSourcesParams{})
@@ -149,13 +149,13 @@ func TestProgramsOutsideReportEvents(t *testing.T) {
 	cluster := d.cluster()
 	now := strfmt.NewDateTime()
 	report := func(change func(*models.Event)) error {
-		event := &models.Event{Name: "node_rebooted", Severity: swag.String("info"), Message: swag.String("It restarted."), EventTime: &now, ClusterID: &cluster}
+		event := &models.Event{Name: "node_rebooted", Severity: conv.Pointer("info"), Message: conv.Pointer("It restarted."), EventTime: &now, ClusterID: &cluster}
 		change(event)
 		_, err := d.Events.V2TriggerEvent(t.Context(), &events.V2TriggerEventParams{TriggerEventParams: event})
 		return err
 	}
 	require.NoError(t, report(func(e *models.Event) { e.Props = `{"reboots": 2}` }))
-	require.NoError(t, report(func(e *models.Event) { e.Category, e.Message = models.EventCategoryMetrics, swag.String("disk.speed") }))
+	require.NoError(t, report(func(e *models.Event) { e.Category, e.Message = models.EventCategoryMetrics, conv.Pointer("disk.speed") }))
 	list := func(category ...string) []string {
 		got, err := d.Events.V2ListEvents(t.Context(), &events.V2ListEventsParams{ClusterID: &cluster, Categories: category})
 		require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestProgramsOutsideReportEvents(t *testing.T) {
 	refused(t, report(func(e *models.Event) { e.InfraEnvID = &someone }), 404)
 	refused(t, report(func(e *models.Event) { e.HostID = &someone }), 404)
 	refused(t, report(func(e *models.Event) { e.Props = "no" }), 400)
-	refused(t, report(func(e *models.Event) { e.Message = swag.String(strings.Repeat("x", 5000)) }), 400)
+	refused(t, report(func(e *models.Event) { e.Message = conv.Pointer(strings.Repeat("x", 5000)) }), 400)
 	good := object{"name": "x", "severity": "info", "message": "m", "event_time": now}
 	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"severity": "loud"})), 422, "severity in body should be one of")
 	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"category": "gossip"})), 422, "category in body should be one of")

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/events"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/client/managed_domains"
@@ -112,7 +112,7 @@ func (d *tour) describe() {
 	d.get(d.fresh)
 	_, err := d.Installer.V2ListClusters(ctx, installer.NewV2ListClustersParams())
 	require.NoError(d, err)
-	_, err = d.update(d.fresh, &models.V2ClusterUpdateParams{Name: swag.String("fresh")})
+	_, err = d.update(d.fresh, &models.V2ClusterUpdateParams{Name: conv.Pointer("fresh")})
 	require.NoError(d, err)
 	_, err = d.Installer.ListClusterHosts(ctx, installer.NewListClusterHostsParams().WithClusterID(d.fresh))
 	require.NoError(d, err)
@@ -134,7 +134,7 @@ func (d *tour) describe() {
 	require.NoError(d, err)
 	_, err = d.Operators.V2ListOfClusterOperators(ctx, operators.NewV2ListOfClusterOperatorsParams().WithClusterID(d.fresh))
 	require.NoError(d, err)
-	_, err = d.Operators.V2ListOfClusterOperators(ctx, operators.NewV2ListOfClusterOperatorsParams().WithClusterID(d.fresh).WithOperatorName(swag.String("coffee")))
+	_, err = d.Operators.V2ListOfClusterOperators(ctx, operators.NewV2ListOfClusterOperatorsParams().WithClusterID(d.fresh).WithOperatorName(conv.Pointer("coffee")))
 	refused(d.T, err, 404)
 
 	_, err = d.addManifest(d.fresh, "openshift", "a.yaml", "a: 1")
@@ -146,13 +146,13 @@ func (d *tour) describe() {
 	content, err := d.manifest(d.fresh, "openshift", "a.yaml")
 	require.NoError(d, err)
 	require.Equal(d, "a: 2", content)
-	_, err = d.Manifests.V2DeleteClusterManifest(ctx, manifests.NewV2DeleteClusterManifestParams().WithClusterID(d.fresh).WithFolder(swag.String("openshift")).WithFileName("a.yaml"))
+	_, err = d.Manifests.V2DeleteClusterManifest(ctx, manifests.NewV2DeleteClusterManifestParams().WithClusterID(d.fresh).WithFolder(conv.Pointer("openshift")).WithFileName("a.yaml"))
 	require.NoError(d, err)
 
 	d.infraEnvOf(d.freshEnv)
 	now := strfmt.NewDateTime()
 	_, err = d.Events.V2TriggerEvent(ctx, events.NewV2TriggerEventParams().WithTriggerEventParams(&models.Event{
-		Name: "seen", Severity: swag.String("info"), Message: swag.String("It was seen."), EventTime: &now, ClusterID: &d.fresh,
+		Name: "seen", Severity: conv.Pointer("info"), Message: conv.Pointer("It was seen."), EventTime: &now, ClusterID: &d.fresh,
 	}))
 	require.NoError(d, err)
 	_, err = d.Events.V2ListEvents(ctx, events.NewV2ListEventsParams().WithClusterID(&d.fresh))
@@ -202,7 +202,7 @@ func (d *tour) hostsOfNoCluster() {
 	_, err = d.Installer.V2UpdateHostLogsProgress(ctx, installer.NewV2UpdateHostLogsProgressParams().WithInfraEnvID(env).WithHostID(host).WithLogsProgressParams(
 		&models.LogsProgressParams{LogsState: models.LogsStateRequested.Pointer()}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(env).WithHostID(host).WithHostUpdateParams(&models.HostUpdateParams{HostName: swag.String("node")}))
+	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(env).WithHostID(host).WithHostUpdateParams(&models.HostUpdateParams{HostName: conv.Pointer("node")}))
 	require.NoError(d, err)
 	require.NoError(d, d.overrideIgnition(env, host, `{"ignition": {"version": "3.2.0"}}`))
 	_, err = d.Installer.V2UpdateHostInstallerArgs(ctx, installer.NewV2UpdateHostInstallerArgsParams().WithInfraEnvID(env).WithHostID(host).WithInstallerArgsParams(
@@ -254,9 +254,9 @@ func (d *tour) install() {
 	host := *d.get(d.done).Hosts[0].ID
 	_, err = d.Installer.V2UpdateHostInstallerArgs(ctx, installer.NewV2UpdateHostInstallerArgsParams().WithInfraEnvID(d.doneEnv).WithHostID(host).WithInstallerArgsParams(&models.InstallerArgsParams{}))
 	refused(d.T, err, 409)
-	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(d.doneEnv).WithHostID(host).WithHostUpdateParams(&models.HostUpdateParams{HostName: swag.String("late")}))
+	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(d.doneEnv).WithHostID(host).WithHostUpdateParams(&models.HostUpdateParams{HostName: conv.Pointer("late")}))
 	refused(d.T, err, 409)
-	_, err = d.update(d.done, &models.V2ClusterUpdateParams{Name: swag.String("late")})
+	_, err = d.update(d.done, &models.V2ClusterUpdateParams{Name: conv.Pointer("late")})
 	refused(d.T, err, 409)
 	_, err = d.addManifest(d.done, "openshift", "late.yaml", "a: 1")
 	refused(d.T, err, 409)
@@ -321,7 +321,7 @@ func (d *tour) reportsOf(cluster, env, host strfmt.UUID) {
 	_, err = d.Installer.V2UpdateHostInstallProgress(ctx, installer.NewV2UpdateHostInstallProgressParams().WithInfraEnvID(env).WithHostID(host).WithHostProgress(
 		&models.HostProgress{CurrentStage: models.HostStageDone}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2CompleteInstallation(ctx, installer.NewV2CompleteInstallationParams().WithClusterID(cluster).WithCompletionParams(&models.CompletionParams{IsSuccess: swag.Bool(true)}))
+	_, err = d.Installer.V2CompleteInstallation(ctx, installer.NewV2CompleteInstallationParams().WithClusterID(cluster).WithCompletionParams(&models.CompletionParams{IsSuccess: conv.Pointer(true)}))
 	require.NoError(d, err)
 }
 
@@ -331,7 +331,7 @@ func (d *tour) join() {
 	cluster, err := d.importCluster("edge", "api.edge.example.com")
 	require.NoError(d, err)
 	env := d.infraEnv(cluster.ID)
-	_, err = d.update(*cluster.ID, &models.V2ClusterUpdateParams{PullSecret: swag.String(pullSecret)})
+	_, err = d.update(*cluster.ID, &models.V2ClusterUpdateParams{PullSecret: conv.Pointer(pullSecret)})
 	require.NoError(d, err)
 	d.crew(env, 1)
 	host := *d.untilHost(env, models.HostStatusKnown).ID

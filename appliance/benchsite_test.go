@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -75,7 +75,7 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	all := &seeded{infraEnvs: make([]string, clusters), hosts: make([]hostRef, clusters*hostsEach)}
 	newInfraEnv := func(cluster *strfmt.UUID) (string, error) {
 		env, err := e.RegisterInfraEnv(ctx, &models.InfraEnvCreateParams{
-			Name: swag.String("env"), ClusterID: cluster, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version,
+			Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version,
 		})
 		if err != nil {
 			return "", err
@@ -89,7 +89,7 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	for i := range clusters {
 		group.Go(func() error {
 			cluster, err := e.RegisterCluster(ctx, &models.ClusterCreateParams{
-				Name: swag.String(fmt.Sprintf("seeded-%d", i)), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(s.release.Version), PullSecret: swag.String(pullSecret),
+				Name: conv.Pointer(fmt.Sprintf("seeded-%d", i)), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(s.release.Version), PullSecret: conv.Pointer(pullSecret),
 				APIVips: []*models.APIVip{{IP: "192.168.100.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
 			})
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/bmc"
@@ -124,7 +124,7 @@ func (s bmcSite) host(host *models.Host) (bmc.Host, bool) {
 		return bmc.Host{}, false
 	}
 	told := bmc.Host{
-		HostRef: bmc.HostRef{InfraEnvID: host.InfraEnvID.String(), ID: host.ID.String()}, Status: swag.StringValue(host.Status),
+		HostRef: bmc.HostRef{InfraEnvID: host.InfraEnvID.String(), ID: host.ID.String()}, Status: conv.Value(host.Status),
 		Registered: time.Time(host.RegisteredAt),
 	}
 	if created := time.Time(host.CreatedAt); created.After(told.Registered) {
@@ -168,7 +168,7 @@ func (v bmcView) InfraEnv(idOrName string) (string, error) {
 		switch idOrName {
 		case infraEnv.ID.String():
 			return idOrName, nil
-		case swag.StringValue(infraEnv.Name):
+		case conv.Value(infraEnv.Name):
 			named = append(named, infraEnv.ID.String())
 		}
 	}

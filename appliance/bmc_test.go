@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -38,11 +38,11 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 	ctx := t.Context()
 	one := int64(1)
 	created, err := api.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
-		Name: swag.String("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(s.release.Version), PullSecret: swag.String(pullSecret), ControlPlaneCount: &one,
+		Name: conv.Pointer("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(s.release.Version), PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: &one,
 	}})
 	require.NoError(t, err)
 	_, err = api.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: swag.String("edge"), ClusterID: created.Payload.ID, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version, ImageType: models.ImageTypeMinimalIso,
+		Name: conv.Pointer("edge"), ClusterID: created.Payload.ID, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version, ImageType: models.ImageTypeMinimalIso,
 	}})
 	require.NoError(t, err)
 

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client"
 	"github.com/openshift/assisted-service/client/events"
 	"github.com/openshift/assisted-service/client/installer"
@@ -321,13 +321,13 @@ func (in *crashed) create(t *testing.T) {
 	in.phase.Store("discovery")
 	name := fmt.Sprintf("crash%d", in.number)
 	created, err := in.api.Installer.V2RegisterCluster(t.Context(), &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
-		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(in.site.release.Version), PullSecret: swag.String(pullSecret),
+		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(in.site.release.Version), PullSecret: conv.Pointer(pullSecret),
 		APIVips: []*models.APIVip{{IP: "192.168.100.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
 	}})
 	require.NoError(t, err)
 	in.clusterID = *created.Payload.ID
 	env, err := in.api.Installer.RegisterInfraEnv(t.Context(), &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: swag.String(name + "_infra-env"), ClusterID: &in.clusterID, PullSecret: swag.String(pullSecret), OpenshiftVersion: in.site.release.Version,
+		Name: conv.Pointer(name + "_infra-env"), ClusterID: &in.clusterID, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: in.site.release.Version,
 	}})
 	require.NoError(t, err)
 	in.envID = *env.Payload.ID

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/openshift/assisted-service/models"
 
@@ -109,7 +109,7 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 		return err
 	}
 	site.Cluster, site.BaseDomain = cluster.Name, cluster.BaseDNSDomain
-	userManaged := swag.BoolValue(cluster.UserManagedNetworking)
+	userManaged := conv.Value(cluster.UserManagedNetworking)
 	ownBalancer := cluster.LoadBalancer != nil && cluster.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 	site.NamesNeeded = ownBalancer || userManaged && !validation.SingleNode(cluster)
 	for _, vip := range cluster.APIVips {
@@ -131,7 +131,7 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 	for _, env := range infraEnvs {
 		site.NTPSources = listOf(site.NTPSources, env.AdditionalNtpSources)
 		if site.Proxy == (doctor.Proxy{}) && env.Proxy != nil {
-			site.Proxy = doctor.Proxy{HTTP: swag.StringValue(env.Proxy.HTTPProxy), HTTPS: swag.StringValue(env.Proxy.HTTPSProxy), No: swag.StringValue(env.Proxy.NoProxy)}
+			site.Proxy = doctor.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy), No: conv.Value(env.Proxy.NoProxy)}
 		}
 	}
 	hosts, err := a.engine.ClusterHosts(clusterID, true)
@@ -173,7 +173,7 @@ func addressOf(host *models.Host, networks []netip.Prefix) (netip.Addr, bool) {
 }
 
 func beforeInstallation(cluster *models.Cluster) bool {
-	return slices.Contains([]string{models.ClusterStatusPendingForInput, models.ClusterStatusInsufficient, models.ClusterStatusReady}, swag.StringValue(cluster.Status))
+	return slices.Contains([]string{models.ClusterStatusPendingForInput, models.ClusterStatusInsufficient, models.ClusterStatusReady}, conv.Value(cluster.Status))
 }
 
 func appendAddress(addresses []netip.Addr, text string) []netip.Addr {

@@ -17,7 +17,7 @@ import (
 
 	httptransport "github.com/go-openapi/runtime/client"
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
@@ -183,8 +183,8 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			ctx := t.Context()
 
 			params := &models.ClusterCreateParams{
-				Name: swag.String("line"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(s.release.Version),
-				PullSecret: swag.String(pullSecret), ControlPlaneCount: &topology.controlPlanes,
+				Name: conv.Pointer("line"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(s.release.Version),
+				PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: &topology.controlPlanes,
 			}
 			if topology.vips {
 				params.APIVips = []*models.APIVip{{IP: "192.168.100.4"}}
@@ -195,7 +195,7 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			clusterID := *created.Payload.ID
 
 			env, err := api.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-				Name: swag.String("line_infra-env"), ClusterID: &clusterID, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version,
+				Name: conv.Pointer("line_infra-env"), ClusterID: &clusterID, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version,
 			}})
 			require.NoError(t, err)
 			envID := *env.Payload.ID

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/client"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
@@ -32,19 +32,19 @@ func kindsOfClusters() []kindOfCluster {
 	}
 	on := func(kind models.PlatformType) *models.Platform { return &models.Platform{Type: &kind} }
 	elsewhere := on(models.PlatformTypeExternal)
-	elsewhere.External = &models.PlatformExternal{PlatformName: swag.String("somecloud"), CloudControllerManager: swag.String(models.PlatformExternalCloudControllerManagerExternal)}
-	count := swag.Int64
+	elsewhere.External = &models.PlatformExternal{PlatformName: conv.Pointer("somecloud"), CloudControllerManager: conv.Pointer(models.PlatformExternalCloudControllerManagerExternal)}
+	count := conv.Pointer[int64]
 	return []kindOfCluster{
 		{name: "workers", asked: managed(models.ClusterCreateParams{}), masters: 3, workers: 2},
 		{name: "five", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(5)}), masters: 5},
 		{name: "arbiter", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, arbiters: 1},
 		{name: "fencing", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, fenced: true},
-		{name: "none", asked: models.ClusterCreateParams{UserManagedNetworking: swag.Bool(true)}, masters: 3},
+		{name: "none", asked: models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, masters: 3},
 		{name: "external", asked: models.ClusterCreateParams{Platform: elsewhere}, masters: 3},
 		{name: "external-single", asked: models.ClusterCreateParams{Platform: elsewhere, ControlPlaneCount: count(1)}, masters: 1},
 		{name: "nutanix", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeNutanix)}), maker: "Nutanix", masters: 3},
 		{name: "vsphere", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere)}), maker: "VMware, Inc.", masters: 3},
-		{name: "vsphere-users", asked: models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere), UserManagedNetworking: swag.Bool(true)}, maker: "VMware, Inc.", masters: 3},
+		{name: "vsphere-users", asked: models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere), UserManagedNetworking: conv.Pointer(true)}, maker: "VMware, Inc.", masters: 3},
 		{name: "balancer", masters: 3, asked: managed(models.ClusterCreateParams{
 			LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.100.0/24"}},
 		})},
@@ -70,12 +70,12 @@ func TestEveryTopologyIsInstalledOnItsPlatforms(t *testing.T) {
 func (s *site) install(t *testing.T, api *client.AssistedInstall, address string, kind kindOfCluster) {
 	ctx := t.Context()
 	params := kind.asked
-	params.Name, params.BaseDNSDomain, params.OpenshiftVersion, params.PullSecret = &kind.name, "site.test", swag.String(s.release.Version), swag.String(pullSecret)
+	params.Name, params.BaseDNSDomain, params.OpenshiftVersion, params.PullSecret = &kind.name, "site.test", conv.Pointer(s.release.Version), conv.Pointer(pullSecret)
 	created, err := api.Installer.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{NewClusterParams: &params})
 	require.NoError(t, err)
 	id := *created.Payload.ID
 	env, err := api.Installer.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: &kind.name, ClusterID: &id, PullSecret: swag.String(pullSecret), OpenshiftVersion: s.release.Version,
+		Name: &kind.name, ClusterID: &id, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version,
 	}})
 	require.NoError(t, err)
 
@@ -121,8 +121,8 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 func fence(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, number int) {
 	_, err := api.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host, HostUpdateParams: &models.HostUpdateParams{
 		FencingCredentials: &models.FencingCredentialsParams{
-			Address:  swag.String(fmt.Sprintf("redfish+https://192.168.101.%d/redfish/v1/Systems/1", number+1)),
-			Username: swag.String("admin"), Password: swag.String("secret"),
+			Address:  conv.Pointer(fmt.Sprintf("redfish+https://192.168.101.%d/redfish/v1/Systems/1", number+1)),
+			Username: conv.Pointer("admin"), Password: conv.Pointer("secret"),
 		},
 	}})
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 
@@ -377,9 +377,9 @@ func (p *play) until(ctx context.Context, yes func(*models.Cluster) (bool, error
 
 // stuck says what a cluster that does not go on waits for: in its own words, and once each what its hosts say.
 func (p *play) stuck(cluster *models.Cluster) error {
-	said := []string{swag.StringValue(cluster.StatusInfo)}
+	said := []string{conv.Value(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {
-		if info := swag.StringValue(host.StatusInfo); len(said) < 4 && *host.Status != models.HostStatusKnown && !slices.Contains(said, info) {
+		if info := conv.Value(host.StatusInfo); len(said) < 4 && *host.Status != models.HostStatusKnown && !slices.Contains(said, info) {
 			said = append(said, info)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 )
 
@@ -80,9 +80,9 @@ func (v Values) hyperthreading() *string {
 	case !disabled(MasterThreads) && !disabled(WorkerThreads) && !disabled(ArbiterThreads):
 		return nil
 	case len(enabled) == 0:
-		return swag.String(models.ClusterHyperthreadingNone)
+		return conv.Pointer(models.ClusterHyperthreadingNone)
 	}
-	return swag.String(strings.Join(enabled, ","))
+	return conv.Pointer(strings.Join(enabled, ","))
 }
 
 // InfraEnvParams describe the infra-env of a folder as the REST API takes it.
@@ -94,7 +94,7 @@ func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams
 		return pointer[string](v, otherwise)
 	}
 	params := &models.InfraEnvCreateParams{
-		Name: swag.String(get[string](v, Name) + "_infra-env"), ClusterID: &cluster, PullSecret: pointer[string](v, PullSecret),
+		Name: conv.Pointer(get[string](v, Name) + "_infra-env"), ClusterID: &cluster, PullSecret: pointer[string](v, PullSecret),
 		CPUArchitecture: get[string](v, Architecture), SSHAuthorizedKey: or(EnvSSHKey, SSHKey),
 		AdditionalNtpSources: or(EnvNTPSources, NTPSources), AdditionalTrustBundle: get[string](v, TrustBundle),
 		IgnitionConfigOverride: get[string](v, IgnitionPatch), ImageType: models.ImageTypeFullIso,
@@ -129,8 +129,8 @@ func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams
 func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	v := Values{
 		Name: cluster.Name, BaseDomain: cluster.BaseDNSDomain, ReleaseImage: cluster.OcpReleaseImage, Architecture: cluster.CPUArchitecture,
-		ControlPlane: cluster.ControlPlaneCount, UserNetworking: swag.BoolValue(cluster.UserManagedNetworking), NetworkType: swag.StringValue(cluster.NetworkType),
-		Schedulable: swag.BoolValue(cluster.SchedulableMasters), SSHKey: strings.TrimSpace(cluster.SSHPublicKey), NTPSources: cluster.AdditionalNtpSource,
+		ControlPlane: cluster.ControlPlaneCount, UserNetworking: conv.Value(cluster.UserManagedNetworking), NetworkType: conv.Value(cluster.NetworkType),
+		Schedulable: conv.Value(cluster.SchedulableMasters), SSHKey: strings.TrimSpace(cluster.SSHPublicKey), NTPSources: cluster.AdditionalNtpSource,
 		HTTPProxy: cluster.HTTPProxy, HTTPSProxy: cluster.HTTPSProxy, NoProxy: cluster.NoProxy, Tags: cluster.Tags,
 	}
 	var api, ingress, machine, service []string
@@ -161,14 +161,14 @@ func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	if platform := cluster.Platform; platform != nil && platform.Type != nil {
 		v[Platform] = string(*platform.Type)
 		if platform.External != nil {
-			v[ExternalName], v[ExternalManager] = swag.StringValue(platform.External.PlatformName), swag.StringValue(platform.External.CloudControllerManager)
+			v[ExternalName], v[ExternalManager] = conv.Value(platform.External.PlatformName), conv.Value(platform.External.CloudControllerManager)
 		}
 	}
 	if cluster.LoadBalancer != nil {
 		v[Balancer] = cluster.LoadBalancer.Type
 	}
 	if e := cluster.DiskEncryption; e != nil {
-		v[Encryption] = DiskEncryption{swag.StringValue(e.EnableOn), swag.StringValue(e.Mode), e.TangServers}
+		v[Encryption] = DiskEncryption{conv.Value(e.EnableOn), conv.Value(e.Mode), e.TangServers}
 	}
 	for f, pool := range map[Field]string{MasterThreads: "masters", WorkerThreads: "workers", ArbiterThreads: "arbiters"} {
 		v[f] = "Disabled"
@@ -195,7 +195,7 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 		EnvSSHKey: env.SSHAuthorizedKey, EnvNTPSources: env.AdditionalNtpSources, TrustBundle: env.AdditionalTrustBundle, IgnitionPatch: env.IgnitionConfigOverride,
 	}
 	if env.Proxy != nil {
-		texts[EnvHTTPProxy], texts[EnvHTTPSProxy], texts[EnvNoProxy] = swag.StringValue(env.Proxy.HTTPProxy), swag.StringValue(env.Proxy.HTTPSProxy), swag.StringValue(env.Proxy.NoProxy)
+		texts[EnvHTTPProxy], texts[EnvHTTPSProxy], texts[EnvNoProxy] = conv.Value(env.Proxy.HTTPProxy), conv.Value(env.Proxy.HTTPSProxy), conv.Value(env.Proxy.NoProxy)
 	}
 	for f, value := range texts {
 		if value != "" {
@@ -203,7 +203,7 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 		}
 	}
 	v[MinimalISO] = env.Type != nil && *env.Type == models.ImageTypeMinimalIso
-	if arguments := swag.StringValue(env.KernelArguments); arguments != "" {
+	if arguments := conv.Value(env.KernelArguments); arguments != "" {
 		var list []KernelArgument
 		if err := json.Unmarshal([]byte(arguments), &list); err != nil {
 			return fmt.Errorf("read the kernel arguments of infra-env %s: %w", env.ID, err)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"text/tabwriter"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
 
@@ -41,8 +41,8 @@ func writeClusters(out io.Writer, clusters []*models.Cluster) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tNAME\tVERSION\tSTATUS\tPROGRESS")
 	for _, cluster := range clusters {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d%%\n", swag.StringValue((*string)(cluster.ID)), cluster.Name, cluster.OpenshiftVersion,
-			swag.StringValue(cluster.Status), percentage(cluster))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d%%\n", conv.Value((*string)(cluster.ID)), cluster.Name, cluster.OpenshiftVersion,
+			conv.Value(cluster.Status), percentage(cluster))
 	}
 	return table.Flush()
 }

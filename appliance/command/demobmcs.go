@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/bmc"
@@ -125,12 +125,12 @@ func demoServersInfraEnv(ctx context.Context, api *client) (string, error) {
 		return "", err
 	}
 	for _, env := range known {
-		if swag.StringValue(env.Name) == demoInfraEnv {
+		if conv.Value(env.Name) == demoInfraEnv {
 			return env.ID.String(), nil
 		}
 	}
 	env := new(models.InfraEnv)
-	params := &models.InfraEnvCreateParams{Name: swag.String(demoInfraEnv), PullSecret: swag.String(demoPullSecret), ImageType: models.ImageTypeFullIso}
+	params := &models.InfraEnvCreateParams{Name: conv.Pointer(demoInfraEnv), PullSecret: conv.Pointer(demoPullSecret), ImageType: models.ImageTypeFullIso}
 	err := api.call(ctx, http.MethodPost, apiPath+"/infra-envs", params, env)
 	if err != nil {
 		return "", err

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"golang.org/x/sync/errgroup"
 
@@ -76,8 +76,8 @@ func (d *demo) newCluster(ctx context.Context, api *client, version string) (*mo
 		name = fmt.Sprintf("demo-%d", n)
 	}
 	params := &models.ClusterCreateParams{
-		Name: &name, BaseDNSDomain: demoDomain, OpenshiftVersion: &version, PullSecret: swag.String(demoPullSecret),
-		ControlPlaneCount: swag.Int64(int64(min(d.hosts, 3))),
+		Name: &name, BaseDNSDomain: demoDomain, OpenshiftVersion: &version, PullSecret: conv.Pointer(demoPullSecret),
+		ControlPlaneCount: conv.Pointer[int64](int64(min(d.hosts, 3))),
 	}
 	for _, name := range d.operators {
 		params.OlmOperators = append(params.OlmOperators, &models.OperatorCreateParams{Name: name})
@@ -97,7 +97,7 @@ func (d *demo) newCluster(ctx context.Context, api *client, version string) (*mo
 func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*models.InfraEnv, error) {
 	env := new(models.InfraEnv)
 	params := &models.InfraEnvCreateParams{
-		Name: swag.String(cluster.Name + "_infra-env"), ClusterID: cluster.ID, PullSecret: swag.String(demoPullSecret),
+		Name: conv.Pointer(cluster.Name + "_infra-env"), ClusterID: cluster.ID, PullSecret: conv.Pointer(demoPullSecret),
 		OpenshiftVersion: cluster.OpenshiftVersion, ImageType: models.ImageTypeFullIso,
 	}
 	if err := api.call(ctx, http.MethodPost, apiPath+"/infra-envs", params, env); err != nil {
@@ -119,11 +119,11 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 			return fmt.Errorf("look at the cluster: %w", err)
 		}
 		line.show(cluster)
-		switch status := swag.StringValue(cluster.Status); {
+		switch status := conv.Value(cluster.Status); {
 		case status == models.ClusterStatusInstalled:
 			return nil
 		case status == models.ClusterStatusError || status == models.ClusterStatusCancelled:
-			return fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status, swag.StringValue(cluster.StatusInfo))
+			return fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status, conv.Value(cluster.StatusInfo))
 		case status == models.ClusterStatusReady && !asked && d.ready(cluster):
 			if err := api.call(ctx, http.MethodPost, clusterPath(id)+"/actions/install", nil, nil); err != nil {
 				return fmt.Errorf("start the installation: %w", err)
@@ -132,7 +132,7 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the cluster %s is still %s (%s): %w", cluster.Name, swag.StringValue(cluster.Status), waitingFor(cluster), ctx.Err())
+			return fmt.Errorf("the cluster %s is still %s (%s): %w", cluster.Name, conv.Value(cluster.Status), waitingFor(cluster), ctx.Err())
 		case <-ticker.C:
 		}
 	}
@@ -144,7 +144,7 @@ func clusterPath(id strfmt.UUID) string { return apiPath + "/clusters/" + url.Pa
 func (d *demo) ready(cluster *models.Cluster) bool {
 	known := 0
 	for _, host := range cluster.Hosts {
-		if swag.StringValue(host.Status) == models.HostStatusKnown {
+		if conv.Value(host.Status) == models.HostStatusKnown {
 			known++
 		}
 	}
@@ -153,9 +153,9 @@ func (d *demo) ready(cluster *models.Cluster) bool {
 
 // waitingFor says what a cluster that does not go on waits for: in its own words, and once each what its hosts say.
 func waitingFor(cluster *models.Cluster) string {
-	said := []string{swag.StringValue(cluster.StatusInfo)}
+	said := []string{conv.Value(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {
-		if info := swag.StringValue(host.StatusInfo); !slices.Contains(said, info) {
+		if info := conv.Value(host.StatusInfo); !slices.Contains(said, info) {
 			said = append(said, info)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/schollz/progressbar/v3"
 )
@@ -27,7 +27,7 @@ func newProgress(out io.Writer) *progress {
 
 func (p *progress) show(cluster *models.Cluster) {
 	percent := percentage(cluster)
-	news := fmt.Sprintf("%s: %s, %s", cluster.Name, swag.StringValue(cluster.Status), hostSummary(cluster.Hosts))
+	news := fmt.Sprintf("%s: %s, %s", cluster.Name, conv.Value(cluster.Status), hostSummary(cluster.Hosts))
 	if p.bar != nil {
 		p.bar.Describe(news)
 		if err := p.bar.Set64(percent); err != nil {
@@ -55,7 +55,7 @@ func hostSummary(hosts []*models.Host) string {
 	var order []string
 	count := map[string]int{}
 	for _, host := range hosts {
-		doing := swag.StringValue(host.Status)
+		doing := conv.Value(host.Status)
 		if host.Progress != nil && host.Progress.CurrentStage != "" {
 			doing = string(host.Progress.CurrentStage)
 		}

@@ -276,20 +276,25 @@ func (l *Loop) finish(ctx context.Context, key Key, again time.Duration, err err
 
 // keepTime queues delayed keys when their time has come.
 func (l *Loop) keepTime(ctx context.Context) {
-	for {
-		var due <-chan time.Time
-		if at, ok := l.takeDue(); ok {
-			timer := l.clock.NewTimer(at.Sub(l.clock.Now()))
-			defer timer.Stop()
-			due = timer.Chan()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		case <-due:
-		}
+	for l.sleep(ctx) {
 	}
+}
+
+// sleep waits for the next delayed key, or for another to come first. It is false when the context has ended.
+func (l *Loop) sleep(ctx context.Context) bool {
+	var due <-chan time.Time
+	if at, ok := l.takeDue(); ok {
+		timer := l.clock.NewTimer(at.Sub(l.clock.Now()))
+		defer timer.Stop()
+		due = timer.Chan()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.wake:
+	case <-due:
+	}
+	return true
 }
 
 // takeDue queues what is due and tells when the next key is.

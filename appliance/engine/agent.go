@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -299,7 +299,7 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 // applyEffect writes what a reply changes.
 func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 	if effect.MediaDisconnected {
-		h.API.MediaStatus = swag.String(models.HostMediaStatusDisconnected)
+		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusDisconnected)
 		if _, err := c.fireHost(h, onMediaLost, ""); err != nil {
 			return err
 		}

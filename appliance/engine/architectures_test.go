@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +20,7 @@ func severalBench(t *testing.T) *bench {
 // clusterFor registers a cluster of an architecture.
 func (b *bench) clusterFor(architecture string, alter func(*models.ClusterCreateParams)) (*models.Cluster, error) {
 	params := &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20"), PullSecret: swag.String(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20"), PullSecret: conv.Pointer(testPullSecret),
 		CPUArchitecture: architecture,
 	}
 	if alter != nil {
@@ -32,7 +32,7 @@ func (b *bench) clusterFor(architecture string, alter func(*models.ClusterCreate
 // imageFor registers an infra-env of an architecture, of no cluster when id is nil.
 func (b *bench) imageFor(cluster *strfmt.UUID, architecture string, kind models.ImageType) (*models.InfraEnv, error) {
 	return b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
-		Name: swag.String("bench_" + architecture), ClusterID: cluster, PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20",
+		Name: conv.Pointer("bench_" + architecture), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20",
 		CPUArchitecture: architecture, ImageType: kind,
 	})
 }
@@ -58,7 +58,7 @@ func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
 	_, err = b.BindHost(t.Context(), late.env, late.id, cluster.ID.String())
 	require.NoError(t, err)
 
-	named, err := b.clusterFor("", func(params *models.ClusterCreateParams) { params.OpenshiftVersion = swag.String("4.20.8-multi") })
+	named, err := b.clusterFor("", func(params *models.ClusterCreateParams) { params.OpenshiftVersion = conv.Pointer("4.20.8-multi") })
 	require.NoError(t, err)
 	require.Equal(t, []string{"multi", "4.20.8"}, []string{named.CPUArchitecture, named.OpenshiftVersion})
 
@@ -75,8 +75,8 @@ func TestAnArchitectureWithoutAReleaseOfItsOwnHasTheOneForSeveral(t *testing.T) 
 	for _, architecture := range []string{"arm64", "s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {
 			b := severalBench(t)
-			single := func(params *models.ClusterCreateParams) { params.ControlPlaneCount = swag.Int64(1) }
-			users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = swag.Bool(true) }
+			single := func(params *models.ClusterCreateParams) { params.ControlPlaneCount = conv.Pointer[int64](1) }
+			users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) }
 			for _, alter := range []func(*models.ClusterCreateParams){nil, users, single} {
 				cluster, err := b.clusterFor(architecture, alter)
 				require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestTheKindOfAnImageFollowsItsArchitecture(t *testing.T) {
 	for _, architecture := range []string{"s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {
 			b := severalBench(t)
-			cluster, err := b.clusterFor(architecture, func(params *models.ClusterCreateParams) { params.UserManagedNetworking = swag.Bool(true) })
+			cluster, err := b.clusterFor(architecture, func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) })
 			require.NoError(t, err)
 			for _, owner := range []*strfmt.UUID{nil, cluster.ID} {
 				env, err := b.imageFor(owner, architecture, "")
@@ -114,7 +114,7 @@ func TestTheKindOfAnImageFollowsItsArchitecture(t *testing.T) {
 }
 
 func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing.T) {
-	users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = swag.Bool(true) }
+	users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) }
 	update := func(b *bench, cluster *models.Cluster, params *models.V2ClusterUpdateParams) error {
 		_, err := b.UpdateCluster(t.Context(), cluster.ID.String(), params)
 		return err
@@ -123,11 +123,11 @@ func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing
 		b := severalBench(t)
 		cluster, err := b.clusterFor("s390x", users)
 		require.NoError(t, err)
-		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: swag.Bool(false)}), "no hosts of it are known of yet")
-		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: swag.Bool(true)}))
+		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}), "no hosts of it are known of yet")
+		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(true)}))
 		_, err = b.imageFor(cluster.ID, "s390x", "")
 		require.NoError(t, err)
-		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: swag.Bool(false)}), Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
+		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}), Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
 	})
 	t.Run("an operator", func(t *testing.T) {
 		b := severalBench(t)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
@@ -173,7 +173,7 @@ func (a *Auditor) lookAtCluster(tx *store.Tx, id string) error {
 	}
 	a.checkTold("cluster", id, *row.API.Status)
 	a.checkID(id, "cluster")
-	if own := row.API.OpenshiftClusterID.String(); own != "" && !swag.BoolValue(row.API.Imported) {
+	if own := row.API.OpenshiftClusterID.String(); own != "" && !conv.Value(row.API.Imported) {
 		a.checkID(own, "the installed cluster "+id)
 	}
 	by, waits := a.clusterExit(row)
@@ -291,9 +291,9 @@ func (a *Auditor) follow(tx *store.Tx, ev *models.Event) error {
 	if id == "" {
 		return nil
 	}
-	states := stateMoved.FindStringSubmatch(swag.StringValue(ev.Message))
+	states := stateMoved.FindStringSubmatch(conv.Value(ev.Message))
 	if states == nil {
-		a.fail(invariantEvents, []string{id}, "the event %q tells no states", swag.StringValue(ev.Message))
+		a.fail(invariantEvents, []string{id}, "the event %q tells no states", conv.Value(ev.Message))
 		return nil
 	}
 	before, known := a.told[id]
@@ -308,7 +308,7 @@ func (a *Auditor) follow(tx *store.Tx, ev *models.Event) error {
 // checkOutbox: what AMS is to hear of a cluster is what its events call for.
 func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error {
 	past := a.history[id]
-	if past == nil || swag.BoolValue(row.API.Imported) || *row.API.Kind == kindDisconnected {
+	if past == nil || conv.Value(row.API.Imported) || *row.API.Kind == kindDisconnected {
 		return nil
 	}
 	held, err := outbox.Rows.Get(tx, id)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
@@ -50,10 +50,10 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 		"a host that its cluster does not list": {func(tx *store.Tx, s site) error { return clusterHosts.Remove(tx, s.cluster+"/"+s.h.env+"/"+s.h.id) }, invariantPlace},
 		"a host in two infra-envs":              {func(tx *store.Tx, s site) error { return hostPlaces.Add(tx, s.h.id+"/"+other) }, invariantPlace},
 		"a state that nobody knows": {func(tx *store.Tx, s site) error {
-			return host(tx, s, func(h *hostRecord) { h.API.Status = swag.String("lost") })
+			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer("lost") })
 		}, invariantEvents},
 		"a state without an event": {func(tx *store.Tx, s site) error {
-			return host(tx, s, func(h *hostRecord) { h.API.Status = swag.String(failed) })
+			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer(failed) })
 		}, invariantEvents},
 		"a deadline that is lost": {func(tx *store.Tx, s site) error { return lifeDeadlines.Clear(tx, hostDeadline(s.h.env+"/"+s.h.id)) }, invariantDeadline},
 		"a deadline that is late": {func(tx *store.Tx, s site) error {
@@ -112,7 +112,7 @@ func TestTheAuditorKnowsAnExitOfEachState(t *testing.T) {
 	a := NewAuditor(b.Engine)
 	for _, name := range stateNames(hostStates()) {
 		h := &hostRecord{}
-		h.API.Status, h.API.Progress = swag.String(name), nil
+		h.API.Status, h.API.Progress = conv.Pointer(name), nil
 		if name == inProgress {
 			continue // by its stage: see the scenarios
 		}
@@ -121,7 +121,7 @@ func TestTheAuditorKnowsAnExitOfEachState(t *testing.T) {
 	}
 	for _, name := range stateNames(clusterStates()) {
 		row := &clusterRecord{}
-		row.API.Status = swag.String(name)
+		row.API.Status = conv.Pointer(name)
 		by, waitsFor := a.clusterExit(row)
 		require.True(t, !by.IsZero() || waitsFor != "", "cluster state %s", name)
 	}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
@@ -194,8 +194,8 @@ func (b *bench) prepareAll() {
 func (b *bench) singleNode() (cluster, env string) {
 	b.Helper()
 	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
-		ControlPlaneCount: swag.Int64(1),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		ControlPlaneCount: conv.Pointer[int64](1),
 	})
 	require.NoError(b, err)
 	return created.ID.String(), b.infraEnvOf(created.ID)
@@ -205,7 +205,7 @@ func (b *bench) singleNode() (cluster, env string) {
 func (b *bench) clusterOfThree() *models.Cluster {
 	b.Helper()
 	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
 	})
 	require.NoError(b, err)
 	return created
@@ -215,7 +215,7 @@ func (b *bench) clusterOfThree() *models.Cluster {
 func (b *bench) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	b.Helper()
 	params := &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
 	}
 	if vips {
 		params.APIVips = []*models.APIVip{{IP: "192.168.10.4"}}
@@ -248,7 +248,7 @@ func (b *bench) reportAll(hosts []*testHost) {
 func (b *bench) infraEnvOf(cluster *strfmt.UUID) string {
 	b.Helper()
 	env, err := b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
-		Name: swag.String("bench_infra-env"), ClusterID: cluster, PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20.8",
+		Name: conv.Pointer("bench_infra-env"), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20.8",
 	})
 	require.NoError(b, err)
 	select { // what Run does with an infra-env whose agent's image must be looked up first

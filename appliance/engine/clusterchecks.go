@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -47,11 +47,11 @@ type requestedNetworking struct {
 func checkRequestedVIPs(cluster *models.Cluster, asked requestedNetworking) error {
 	given := len(asked.apiVips) > 0 || len(asked.ingressVips) > 0
 	switch {
-	case given && swag.BoolValue(cluster.VipDhcpAllocation):
+	case given && conv.Value(cluster.VipDhcpAllocation):
 		return invalid("The cluster gets its VIPs from a DHCP server (vip_dhcp_allocation); leave api_vips and ingress_vips out or turn that off.")
-	case given && swag.BoolValue(asked.userManaged):
+	case given && conv.Value(asked.userManaged):
 		return invalid("A cluster whose networking is the user's own has no VIPs; leave api_vips and ingress_vips out or turn user_managed_networking off.")
-	case swag.BoolValue(asked.userManaged) && swag.BoolValue(cluster.VipDhcpAllocation):
+	case conv.Value(asked.userManaged) && conv.Value(cluster.VipDhcpAllocation):
 		return invalid("A cluster whose networking is the user's own gets no VIPs from a DHCP server; leave vip_dhcp_allocation out or turn user_managed_networking off.")
 	case !given:
 		return nil

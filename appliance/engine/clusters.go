@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
@@ -65,20 +65,20 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 }
 
 func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord, error) {
-	if _, err := mirror.ParsePullSecret(swag.StringValue(params.PullSecret)); err != nil {
+	if _, err := mirror.ParsePullSecret(conv.Value(params.PullSecret)); err != nil {
 		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 	}
-	name, domain := swag.StringValue(params.Name), params.BaseDNSDomain
+	name, domain := conv.Value(params.Name), params.BaseDNSDomain
 	if err := checkNames(&name, &domain); err != nil {
 		return nil, err
 	}
-	if err := checkProxies(swag.StringValue(params.HTTPProxy), swag.StringValue(params.HTTPSProxy)); err != nil {
+	if err := checkProxies(conv.Value(params.HTTPProxy), conv.Value(params.HTTPSProxy)); err != nil {
 		return nil, err
 	}
-	if err := checkTexts(params.SSHPublicKey, swag.StringValue(params.AdditionalNtpSource), swag.StringValue(params.NoProxy), swag.StringValue(params.Tags)); err != nil {
+	if err := checkTexts(params.SSHPublicKey, conv.Value(params.AdditionalNtpSource), conv.Value(params.NoProxy), conv.Value(params.Tags)); err != nil {
 		return nil, err
 	}
-	image, err := e.releaseImage(swag.StringValue(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
+	image, err := e.releaseImage(conv.Value(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
 	if err != nil {
 		return nil, err
 	}
@@ -94,21 +94,21 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	id := e.newID()
 	row := &clusterRecord{PullSecret: *params.PullSecret}
 	row.API = models.Cluster{
-		ID: &id, Kind: swag.String(models.ClusterKindCluster), Href: swag.String(apiRoot + "/clusters/" + id.String()),
+		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Href: conv.Pointer(apiRoot + "/clusters/" + id.String()),
 		Name: name, BaseDNSDomain: domain, OpenshiftVersion: image.OpenshiftVersion, OcpReleaseImage: image.URL,
 		CPUArchitecture: image.CPUArchitecture, PullSecretSet: true, SSHPublicKey: params.SSHPublicKey,
 		ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,
-		HTTPProxy: swag.StringValue(params.HTTPProxy), HTTPSProxy: swag.StringValue(params.HTTPSProxy), NoProxy: swag.StringValue(params.NoProxy),
+		HTTPProxy: conv.Value(params.HTTPProxy), HTTPSProxy: conv.Value(params.HTTPSProxy), NoProxy: conv.Value(params.NoProxy),
 		AdditionalNtpSource: orDefault(params.AdditionalNtpSource, strings.Join(e.NTPSources, ",")),
 		Hyperthreading:      orDefault(params.Hyperthreading, models.ClusterHyperthreadingAll),
-		NetworkType:         swag.String(orDefault(params.NetworkType, models.ClusterNetworkTypeOVNKubernetes)),
-		VipDhcpAllocation:   swag.Bool(swag.BoolValue(params.VipDhcpAllocation)),
-		SchedulableMasters:  swag.Bool(swag.BoolValue(params.SchedulableMasters)), SchedulableMastersForcedTrue: swag.Bool(true),
+		NetworkType:         conv.Pointer(orDefault(params.NetworkType, models.ClusterNetworkTypeOVNKubernetes)),
+		VipDhcpAllocation:   conv.Pointer(conv.Value(params.VipDhcpAllocation)),
+		SchedulableMasters:  conv.Pointer(conv.Value(params.SchedulableMasters)), SchedulableMastersForcedTrue: conv.Pointer(true),
 		DiskEncryption: params.DiskEncryption, IgnitionEndpoint: params.IgnitionEndpoint, LoadBalancer: params.LoadBalancer,
-		Tags: swag.StringValue(params.Tags), FeatureUsage: "{}", UserName: "admin", EmailDomain: "", Imported: swag.Bool(false),
+		Tags: conv.Value(params.Tags), FeatureUsage: "{}", UserName: "admin", EmailDomain: "", Imported: conv.Pointer(false),
 		ClusterNetworks: params.ClusterNetworks, ServiceNetworks: params.ServiceNetworks, MachineNetworks: params.MachineNetworks,
 		APIVips: params.APIVips, IngressVips: params.IngressVips,
-		Status: swag.String(clusterInsufficient), StatusInfo: swag.String("The cluster was just created."),
+		Status: conv.Pointer(clusterInsufficient), StatusInfo: conv.Pointer("The cluster was just created."),
 		OrgSoftTimeoutsEnabled: e.softTimeouts(),
 		Progress:               &models.ClusterProgressInfo{}, Hosts: []*models.Host{}, HostNetworks: []*models.HostNetwork{},
 		LastInstallationPreparation: models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The installation has not been started yet."},
@@ -347,16 +347,16 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 		}
 		row.PullSecret, api.PullSecretSet = *params.PullSecret, true
 	}
-	if err := checkTexts(swag.StringValue(params.SSHPublicKey), swag.StringValue(params.AdditionalNtpSource), swag.StringValue(params.NoProxy), swag.StringValue(params.Tags)); err != nil {
+	if err := checkTexts(conv.Value(params.SSHPublicKey), conv.Value(params.AdditionalNtpSource), conv.Value(params.NoProxy), conv.Value(params.Tags)); err != nil {
 		return err
 	}
-	if params.VipDhcpAllocation != nil && *params.VipDhcpAllocation != swag.BoolValue(api.VipDhcpAllocation) {
+	if params.VipDhcpAllocation != nil && *params.VipDhcpAllocation != conv.Value(api.VipDhcpAllocation) {
 		row.forgetVIPs()
 	}
 	assign(&api.Name, params.Name)
 	assign(&api.BaseDNSDomain, params.BaseDNSDomain)
 	assign(&api.AdditionalNtpSource, params.AdditionalNtpSource)
-	if err := checkProxies(swag.StringValue(params.HTTPProxy), swag.StringValue(params.HTTPSProxy)); err != nil {
+	if err := checkProxies(conv.Value(params.HTTPProxy), conv.Value(params.HTTPSProxy)); err != nil {
 		return err
 	}
 	assign(&api.HTTPProxy, params.HTTPProxy)
@@ -381,7 +381,7 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	}
 	if params.ControlPlaneCount != nil {
 		if !validation.AddingHosts(api) {
-			if err := checkControlPlane(api.OpenshiftVersion, *params.ControlPlaneCount, swag.StringValue(api.HighAvailabilityMode)); err != nil {
+			if err := checkControlPlane(api.OpenshiftVersion, *params.ControlPlaneCount, conv.Value(api.HighAvailabilityMode)); err != nil {
 				return err
 			}
 		}
@@ -402,7 +402,7 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if params.ClusterNetworks != nil {
 		api.ClusterNetworks = params.ClusterNetworks
 	} else if params.ClusterNetworkCidr != nil {
-		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*params.ClusterNetworkCidr), HostPrefix: max(swag.Int64Value(params.ClusterNetworkHostPrefix), 1)}}
+		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*params.ClusterNetworkCidr), HostPrefix: max(conv.Value(params.ClusterNetworkHostPrefix), 1)}}
 	}
 	if params.ServiceNetworks != nil {
 		api.ServiceNetworks = params.ServiceNetworks

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -91,8 +91,8 @@ func TestOneWorkerOfTwoIsTooFew(t *testing.T) {
 func TestTheProgressOfAnInstallation(t *testing.T) {
 	b := newBench(t, nil)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
-		ControlPlaneCount: swag.Int64(1), OlmOperators: []*models.OperatorCreateParams{{Name: "lvm"}, {Name: "metallb"}},
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		ControlPlaneCount: conv.Pointer[int64](1), OlmOperators: []*models.OperatorCreateParams{{Name: "lvm"}, {Name: "metallb"}},
 	})
 	require.NoError(t, err)
 	cluster := created.ID.String()

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -152,7 +152,7 @@ func TestAHostThatIsDeletedIsMissedByItsClusterAtOnce(t *testing.T) {
 func TestARoleThatIsChangedIsJudgedAtOnce(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)
-	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id, &models.HostUpdateParams{HostRole: swag.String("worker")})
+	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id, &models.HostUpdateParams{HostRole: conv.Pointer("worker")})
 	require.NoError(t, err)
 	require.Equal(t, models.HostRoleWorker, shown.Role)
 	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo, `"sufficient-masters-count","status":"failure"`)

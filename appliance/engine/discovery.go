@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 
 	"landfall/ignition"
 )
@@ -29,7 +29,7 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 		config.RegistriesConf = rules.RegistriesConf()
 	}
 	if env.Proxy != nil {
-		config.Proxy = ignition.Proxy{HTTP: swag.StringValue(env.Proxy.HTTPProxy), HTTPS: swag.StringValue(env.Proxy.HTTPSProxy), No: swag.StringValue(env.Proxy.NoProxy)}
+		config.Proxy = ignition.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy), No: conv.Value(env.Proxy.NoProxy)}
 	}
 	config.StaticNetwork, err = staticNetwork(env)
 	return config, err

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -385,27 +385,27 @@ func TestWhatPeopleDecideAboutAHost(t *testing.T) {
 	h.report()
 	require.Equal(t, "/dev/sda", h.require(known).InstallationDiskPath)
 
-	b.requireRefused(update(&models.HostUpdateParams{HostName: swag.String("Not A Name")}), Invalid, "Not A Name")
-	b.requireRefused(update(&models.HostUpdateParams{HostRole: swag.String("king")}), Invalid, "no role")
+	b.requireRefused(update(&models.HostUpdateParams{HostName: conv.Pointer("Not A Name")}), Invalid, "Not A Name")
+	b.requireRefused(update(&models.HostUpdateParams{HostRole: conv.Pointer("king")}), Invalid, "no role")
 	b.requireRefused(update(install("/dev/disk/by-id/z")), Invalid, "has no disk")
 	b.requireRefused(update(install("/dev/disk/by-id/c")), Conflict, "can't be installed to")
 	require.Equal(t, "/dev/sda", h.require(known).InstallationDiskPath)
 
-	require.NoError(t, update(&models.HostUpdateParams{HostName: swag.String("control-1"), HostRole: swag.String("master")}))
+	require.NoError(t, update(&models.HostUpdateParams{HostName: conv.Pointer("control-1"), HostRole: conv.Pointer("master")}))
 	require.NoError(t, update(install("/dev/disk/by-id/b")))
 	got := h.require(known)
 	require.Equal(t, []any{"control-1", models.HostRoleMaster, "/dev/sdb"}, []any{got.RequestedHostname, got.Role, got.InstallationDiskPath})
 	h.report()
 	require.Equal(t, "/dev/sdb", h.require(known).InstallationDiskPath, "another inventory does not undo it")
 	require.NotContains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole, "it was the control plane of its single node before")
-	require.NoError(t, update(&models.HostUpdateParams{HostRole: swag.String("worker")}))
+	require.NoError(t, update(&models.HostUpdateParams{HostRole: conv.Pointer("worker")}))
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole)
 }
 
 func TestAHostIsNotChangedDuringItsInstallation(t *testing.T) {
 	b := newBench(t, nil)
 	_, h := b.installing()
-	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: swag.String("late")})
+	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("late")})
 	b.requireRefused(err, Conflict, "can't be changed now")
 }
 
@@ -439,7 +439,7 @@ func TestWhatAMSMustHear(t *testing.T) {
 	fresh, _ := b.singleNode()
 	require.Equal(t, outbox.Reserved, b.subscriptionOf(fresh).Phase)
 	generation := b.subscriptionOf(fresh).Generation
-	_, err := b.UpdateCluster(t.Context(), fresh, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	_, err := b.UpdateCluster(t.Context(), fresh, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", b.subscriptionOf(fresh).DisplayName)
 	require.Greater(t, b.subscriptionOf(fresh).Generation, generation)

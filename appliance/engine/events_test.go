@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -254,7 +254,7 @@ func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{NoProxy: swag.String("site.test")})
+	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{NoProxy: conv.Pointer("site.test")})
 	require.NoError(t, err)
 	b.requireEvent("proxy_settings_changed", models.EventSeverityInfo)
 	slow, err := json.Marshal(models.DiskSpeedCheckResponse{IoSyncDuration: 47, Path: "/dev/sda"})
@@ -289,7 +289,7 @@ func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
 	b.requireEvent("upgrade_agent_started", models.EventSeverityInfo, "agent_image")
 	_, about := b.event("quick_disk_format_skipped")
 	require.Equal(t, "sdb", about["disk_name"])
-	require.False(t, steps.Upgrades(&models.Host{Status: swag.String(installing), DiscoveryAgentVersion: "a"}, "b"))
+	require.False(t, steps.Upgrades(&models.Host{Status: conv.Pointer(installing), DiscoveryAgentVersion: "a"}, "b"))
 }
 
 func TestMediaThatWereLostAreAnError(t *testing.T) {
@@ -335,7 +335,7 @@ func TestAHostThatDoesTooMuchIsToldOfOnceAndNotEachTime(t *testing.T) {
 	infraEnv := strfmt.UUID(env)
 	report := func(severity string) {
 		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
-			Name: "chatter", Severity: &severity, Message: swag.String("again"), ClusterID: &id, InfraEnvID: &infraEnv, HostID: &host,
+			Name: "chatter", Severity: &severity, Message: conv.Pointer("again"), ClusterID: &id, InfraEnvID: &infraEnv, HostID: &host,
 		}))
 	}
 	for range 200 {
@@ -348,7 +348,7 @@ func TestAHostThatDoesTooMuchIsToldOfOnceAndNotEachTime(t *testing.T) {
 	report("critical")
 	require.Equal(t, "chatter", last(b.names(EventFilter{HostIDs: []string{h.id}})), "what is critical is always told")
 	quiet := len(b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}))
-	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "other", Severity: swag.String("info"), Message: swag.String("x"), ClusterID: &id}))
+	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "other", Severity: conv.Pointer("info"), Message: conv.Pointer("x"), ClusterID: &id}))
 	require.Len(t, b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}), quiet+1, "others have budgets of their own")
 
 	b.clock.Advance(time.Hour)
@@ -367,7 +367,7 @@ func TestALargeEventTakesMoreOfTheBudget(t *testing.T) {
 	id := strfmt.UUID(cluster)
 	for range 20 {
 		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
-			Name: "large", Severity: swag.String("info"), Message: swag.String("x"), ClusterID: &id, Props: `"` + strings.Repeat("x", 60<<10) + `"`,
+			Name: "large", Severity: conv.Pointer("info"), Message: conv.Pointer("x"), ClusterID: &id, Props: `"` + strings.Repeat("x", 60<<10) + `"`,
 		}))
 	}
 	require.Equal(t, 1, strings.Count(strings.Join(b.names(EventFilter{ClusterID: cluster}), " "), "large"))
@@ -380,7 +380,7 @@ func TestOldEventsAreRemovedBeyondTheBoundsAndAnEventSaysSo(t *testing.T) {
 	id := strfmt.UUID(cluster)
 	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return nil }))
 	for i := range 100 {
-		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "n", Severity: swag.String("info"), Message: swag.String(fmt.Sprint("number ", i)), ClusterID: &id}))
+		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "n", Severity: conv.Pointer("info"), Message: conv.Pointer(fmt.Sprint("number ", i)), ClusterID: &id}))
 	}
 	ofHost := len(b.names(EventFilter{HostIDs: []string{h.id}}))
 	require.NoError(t, b.TrimEvents(t.Context()))

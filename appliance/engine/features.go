@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/network"
@@ -67,7 +67,7 @@ func (u uses) note(used bool, name string, data map[string]any) {
 
 func usesOf(api *models.Cluster) uses {
 	u := uses{}
-	u.note(swag.BoolValue(api.VipDhcpAllocation), usageDHCP, nil)
+	u.note(conv.Value(api.VipDhcpAllocation), usageDHCP, nil)
 	u.note(api.AdditionalNtpSource != "", usageNTP, map[string]any{"source_count": float64(strings.Count(api.AdditionalNtpSource, ",") + 1)})
 	u.note(api.ControlPlaneCount == 1, usageSingleNode, nil)
 	proxies := map[string]any{}
@@ -77,12 +77,12 @@ func usesOf(api *models.Cluster) uses {
 		}
 	}
 	u.note(len(proxies) > 0, usageProxy, proxies)
-	u.note(true, usageNetworkType(swag.StringValue(api.NetworkType)), nil)
+	u.note(true, usageNetworkType(conv.Value(api.NetworkType)), nil)
 	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(api), network.ClusterNetworks(api), network.ServiceNetworks(api)))
 	u.note(v4 && v6, usageDualStack, nil)
 	u.note(len(api.APIVips) > 1, usageDualStackVIPs, nil)
-	if encryption := api.DiskEncryption; encryption != nil && swag.StringValue(encryption.EnableOn) != models.DiskEncryptionEnableOnNone {
-		data := map[string]any{"enable_on": swag.StringValue(encryption.EnableOn), "mode": swag.StringValue(encryption.Mode)}
+	if encryption := api.DiskEncryption; encryption != nil && conv.Value(encryption.EnableOn) != models.DiskEncryptionEnableOnNone {
+		data := map[string]any{"enable_on": conv.Value(encryption.EnableOn), "mode": conv.Value(encryption.Mode)}
 		if encryption.TangServers != "" {
 			data["tang_servers"] = encryption.TangServers
 		}
@@ -90,8 +90,8 @@ func usesOf(api *models.Cluster) uses {
 	}
 	u.note(api.Tags != "", usageTags, nil)
 	u.note(api.Hyperthreading != models.ClusterHyperthreadingNone, usageHyperthreading, map[string]any{"hyperthreading_enabled": api.Hyperthreading})
-	u.note(swag.BoolValue(api.UserManagedNetworking) && api.ControlPlaneCount >= 3, usageUserNetworking, nil)
-	u.note(swag.BoolValue(api.SchedulableMasters), usageSchedulable, nil)
+	u.note(conv.Value(api.UserManagedNetworking) && api.ControlPlaneCount >= 3, usageUserNetworking, nil)
+	u.note(conv.Value(api.SchedulableMasters), usageSchedulable, nil)
 	if kind := platformKind(api); kind != models.PlatformTypeBaremetal && kind != models.PlatformTypeNone {
 		u.note(true, usagePlatform, map[string]any{"platform_type": string(kind)})
 		u.note(kind == models.PlatformTypeNutanix, usageNutanix, nil)
@@ -123,7 +123,7 @@ func (c *change) noteFeatures(w *roster) error {
 		}
 	}
 	seen.note(named > 0, usageHostnames, map[string]any{"host_count": float64(named)})
-	seen.note(len(virtual) > 0 && !swag.BoolValue(api.UserManagedNetworking), usageVirtualHosts, map[string]any{"VM Hosts": virtual})
+	seen.note(len(virtual) > 0 && !conv.Value(api.UserManagedNetworking), usageVirtualHosts, map[string]any{"VM Hosts": virtual})
 	if err := c.noteImages(api.ID.String(), seen); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *change) noteImages(clusterID string, seen uses) error {
 			return err
 		}
 		seen.note(env.API.StaticNetworkConfig != "", usageStaticNetwork, nil)
-		arguments := swag.StringValue(env.API.KernelArguments)
+		arguments := conv.Value(env.API.KernelArguments)
 		seen.note(arguments != "" && arguments != "[]" && arguments != "null", usageKernelArgs, nil)
 		return nil
 	})

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -23,7 +23,7 @@ func (h *hostRecord) setFencing(asked *models.FencingCredentialsParams) error {
 		name  string
 		value *string
 	}{{"address", asked.Address}, {"username", asked.Username}, {"password", asked.Password}} {
-		if strings.TrimSpace(swag.StringValue(field.value)) == "" {
+		if strings.TrimSpace(conv.Value(field.value)) == "" {
 			return invalid("The fencing credentials lack the %s of the host's management controller.", field.name)
 		}
 	}
@@ -66,7 +66,7 @@ func (p *plan) fencing() *fencingPool {
 		}
 		pool.Credentials = append(pool.Credentials, fencingCredential{
 			Hostname: host.Hostname(), Address: *held.Address, Username: *held.Username, Password: *held.Password,
-			CertificateVerification: swag.StringValue(held.CertificateVerification),
+			CertificateVerification: conv.Value(held.CertificateVerification),
 		})
 	}
 	if len(pool.Credentials) != p.count(models.HostRoleMaster) {

@@ -3,7 +3,7 @@ package engine
 import (
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -14,7 +14,7 @@ func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
 	has := map[string]bool{}
 	register := func(architecture string) (*models.Cluster, error) {
 		return b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-			Name: swag.String("one"), OpenshiftVersion: swag.String("4.20.8"), CPUArchitecture: architecture, PullSecret: swag.String(testPullSecret),
+			Name: conv.Pointer("one"), OpenshiftVersion: conv.Pointer("4.20.8"), CPUArchitecture: architecture, PullSecret: conv.Pointer(testPullSecret),
 		})
 	}
 	ignore := func(cluster *models.Cluster) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -78,12 +78,12 @@ func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion st
 func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion string) (*hostRecord, error) {
 	infraEnvID := *env.API.ID
 	h := &hostRecord{API: models.Host{
-		ID: &id, InfraEnvID: infraEnvID, Kind: swag.String(models.HostKindHost),
-		Href:   swag.String(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
-		Status: swag.String(initial), StatusInfo: swag.String(""), Role: models.HostRoleAutoAssign, SuggestedRole: models.HostRoleAutoAssign,
+		ID: &id, InfraEnvID: infraEnvID, Kind: conv.Pointer(models.HostKindHost),
+		Href:   conv.Pointer(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
+		Status: conv.Pointer(initial), StatusInfo: conv.Pointer(""), Role: models.HostRoleAutoAssign, SuggestedRole: models.HostRoleAutoAssign,
 		DiscoveryAgentVersion: agentVersion, CreatedAt: c.now, RegisteredAt: c.dateTime(), CheckedInAt: c.dateTime(),
 		UserName: "admin", Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
-		MediaStatus: swag.String(models.HostMediaStatusConnected),
+		MediaStatus: conv.Pointer(models.HostMediaStatusConnected),
 	}}
 	if env.API.ClusterID != "" {
 		clusterID := env.API.ClusterID
@@ -122,8 +122,8 @@ func (c *change) registerAgain(h *hostRecord) error {
 		// What was known of the machine may have been changed while it was off.
 		c.clearPreparation(h)
 		forgetProgress(h)
-		h.API.Bootstrap, h.API.MediaStatus = false, swag.String(models.HostMediaStatusConnected)
-		h.API.Kind = swag.String(models.HostKindHost)
+		h.API.Bootstrap, h.API.MediaStatus = false, conv.Pointer(models.HostMediaStatusConnected)
+		h.API.Kind = conv.Pointer(models.HostKindHost)
 		if h.API.ClusterID == nil {
 			h.API.Role = models.HostRoleAutoAssign
 		} else if cluster, err := c.cluster(h.API.ClusterID.String()); err == nil {
@@ -136,7 +136,7 @@ func (c *change) registerAgain(h *hostRecord) error {
 		}
 	case known:
 		// It started again while it was prepared: what it pulled was in its memory.
-		h.API.MediaStatus = swag.String(models.HostMediaStatusConnected)
+		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusConnected)
 		h.ImagesOK, h.ImagesError = false, ""
 		if err := c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
 			return err
@@ -375,7 +375,7 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 	if params.NodeLabels != nil {
 		labels := make(map[string]string, len(params.NodeLabels))
 		for _, label := range params.NodeLabels {
-			labels[swag.StringValue(label.Key)] = swag.StringValue(label.Value)
+			labels[conv.Value(label.Key)] = conv.Value(label.Value)
 		}
 		text, err := json.Marshal(labels)
 		if err != nil {
@@ -429,12 +429,12 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 	}
 	kept := commaList(h.API.SkipFormattingDisks)
 	for _, choice := range choices {
-		id := swag.StringValue(choice.DiskID)
+		id := conv.Value(choice.DiskID)
 		if facts.Inventory == nil || inventory.DiskByPath(facts.Inventory.Disks, id) == nil {
 			return invalid("Host %s has no disk %q.", c.hostName(h), id)
 		}
 		kept = slices.DeleteFunc(kept, func(disk string) bool { return disk == id })
-		if swag.BoolValue(choice.SkipFormatting) {
+		if conv.Value(choice.SkipFormatting) {
 			kept = append(kept, id)
 		}
 	}

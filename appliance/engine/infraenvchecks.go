@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/network"
@@ -19,14 +19,14 @@ import (
 
 // checkNewInfraEnv says what is wrong in a request for an infra-env, as far as that can be told without making its image.
 func checkNewInfraEnv(params *models.InfraEnvCreateParams) error {
-	if strings.TrimSpace(swag.StringValue(params.Name)) == "" {
+	if strings.TrimSpace(conv.Value(params.Name)) == "" {
 		return invalid("An infra-env needs a name.")
 	}
 	return firstOf(
-		checkPullSecret(swag.StringValue(params.PullSecret)),
+		checkPullSecret(conv.Value(params.PullSecret)),
 		checkImageType(params.ImageType),
-		checkTimeServers(swag.StringValue(params.AdditionalNtpSources)),
-		checkSSHKeys(swag.StringValue(params.SSHAuthorizedKey)),
+		checkTimeServers(conv.Value(params.AdditionalNtpSources)),
+		checkSSHKeys(conv.Value(params.SSHAuthorizedKey)),
 		checkTrustBundle(params.AdditionalTrustBundle),
 	)
 }
@@ -40,9 +40,9 @@ func checkChangedInfraEnv(params *models.InfraEnvUpdateParams) error {
 	}
 	return firstOf(
 		checkImageType(params.ImageType),
-		checkTimeServers(swag.StringValue(params.AdditionalNtpSources)),
-		checkSSHKeys(swag.StringValue(params.SSHAuthorizedKey)),
-		checkTrustBundle(swag.StringValue(params.AdditionalTrustBundle)),
+		checkTimeServers(conv.Value(params.AdditionalNtpSources)),
+		checkSSHKeys(conv.Value(params.SSHAuthorizedKey)),
+		checkTrustBundle(conv.Value(params.AdditionalTrustBundle)),
 	)
 }
 

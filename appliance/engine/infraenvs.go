@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
@@ -98,9 +98,9 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 	}
 	row := &infraEnvRecord{PullSecret: *params.PullSecret}
 	row.API = models.InfraEnv{
-		ID: &id, Kind: swag.String("InfraEnv"), Href: swag.String(apiRoot + "/infra-envs/" + id.String()),
+		ID: &id, Kind: conv.Pointer("InfraEnv"), Href: conv.Pointer(apiRoot + "/infra-envs/" + id.String()),
 		Name: params.Name, OpenshiftVersion: version, CPUArchitecture: orText(arch, models.ClusterCPUArchitectureX8664), ClusterID: clusterID, Type: &imageType,
-		PullSecretSet: true, SSHAuthorizedKey: strings.TrimSpace(swag.StringValue(params.SSHAuthorizedKey)), Proxy: newProxy(params.Proxy),
+		PullSecretSet: true, SSHAuthorizedKey: strings.TrimSpace(conv.Value(params.SSHAuthorizedKey)), Proxy: newProxy(params.Proxy),
 		AdditionalNtpSources:   orDefault(params.AdditionalNtpSources, strings.Join(e.NTPSources, ",")),
 		AdditionalTrustBundle:  strings.TrimSpace(params.AdditionalTrustBundle),
 		IgnitionConfigOverride: params.IgnitionConfigOverride,
@@ -111,7 +111,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 }
 
 func newProxy(given *models.Proxy) *models.Proxy {
-	proxy := &models.Proxy{HTTPProxy: swag.String(""), HTTPSProxy: swag.String(""), NoProxy: swag.String("")}
+	proxy := &models.Proxy{HTTPProxy: conv.Pointer(""), HTTPSProxy: conv.Pointer(""), NoProxy: conv.Pointer("")}
 	updateProxy(proxy, given)
 	return proxy
 }
@@ -265,7 +265,7 @@ func (e *Engine) alterInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdat
 			return false, err
 		}
 	}
-	if version := swag.StringValue(params.OpenshiftVersion); version != "" && version != env.OpenshiftVersion {
+	if version := conv.Value(params.OpenshiftVersion); version != "" && version != env.OpenshiftVersion {
 		image, err := e.releaseImage(version, env.CPUArchitecture, "")
 		if err != nil {
 			return false, err

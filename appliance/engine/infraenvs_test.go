@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -24,7 +24,7 @@ import (
 
 // newEnv is a request for an infra-env that nothing is wrong with.
 func newEnv(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnvCreateParams {
-	params := &models.InfraEnvCreateParams{Name: swag.String("site"), PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20.8"}
+	params := &models.InfraEnvCreateParams{Name: conv.Pointer("site"), PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20.8"}
 	for _, f := range alter {
 		f(params)
 	}
@@ -171,9 +171,9 @@ func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
 		what   string
 		params models.InfraEnvUpdateParams
 	}{
-		{"an SSH key", models.InfraEnvUpdateParams{SSHAuthorizedKey: swag.String(sshKey("one"))}},
-		{"a time server", models.InfraEnvUpdateParams{AdditionalNtpSources: swag.String("ntp.site.example")}},
-		{"a proxy", models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPProxy: swag.String("http://proxy.site.example:3128")}}},
+		{"an SSH key", models.InfraEnvUpdateParams{SSHAuthorizedKey: conv.Pointer(sshKey("one"))}},
+		{"a time server", models.InfraEnvUpdateParams{AdditionalNtpSources: conv.Pointer("ntp.site.example")}},
+		{"a proxy", models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPProxy: conv.Pointer("http://proxy.site.example:3128")}}},
 		{"a kernel argument", models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "append", Value: "rd.debug"}}}},
 		{"another kernel argument", models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "delete", Value: "rd.debug"}}}},
 		{"a type", models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso}},
@@ -252,10 +252,10 @@ func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
 	b := newBench(t, nil)
 	bundle := b.authority
 	env := b.register(func(p *models.InfraEnvCreateParams) {
-		p.SSHAuthorizedKey = swag.String(sshKey("one") + "\n")
-		p.AdditionalNtpSources = swag.String("ntp.site.example,192.0.2.1")
+		p.SSHAuthorizedKey = conv.Pointer(sshKey("one") + "\n")
+		p.AdditionalNtpSources = conv.Pointer("ntp.site.example,192.0.2.1")
 		p.AdditionalTrustBundle = "\n" + bundle + "\n\n"
-		p.Proxy = &models.Proxy{HTTPProxy: swag.String("http://a.example:1"), NoProxy: swag.String(".example")}
+		p.Proxy = &models.Proxy{HTTPProxy: conv.Pointer("http://a.example:1"), NoProxy: conv.Pointer(".example")}
 		p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "quiet"}}
 		p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{{
 			NetworkYaml:     "interfaces:\n- name: eth0\n",
@@ -284,7 +284,7 @@ func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
 		})
 	}
 	t.Run("one field of the proxy", func(t *testing.T) {
-		proxy := b.patch(env.ID.String(), &models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPSProxy: swag.String("http://b.example:2")}}).Proxy
+		proxy := b.patch(env.ID.String(), &models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPSProxy: conv.Pointer("http://b.example:2")}}).Proxy
 		require.Equal(t, []string{"http://a.example:1", "http://b.example:2", ".example"}, []string{*proxy.HTTPProxy, *proxy.HTTPSProxy, *proxy.NoProxy})
 	})
 	t.Run("empty ones clear what can be empty", func(t *testing.T) {
@@ -307,25 +307,25 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		want  string
 		only  bool // can't be asked for in an update
 	}{
-		"no name":             {func(p *models.InfraEnvCreateParams) { p.Name = swag.String(" ") }, "needs a name", true},
-		"no pull secret":      {func(p *models.InfraEnvCreateParams) { p.PullSecret = swag.String("") }, "pull secret", true},
-		"a bad pull secret":   {func(p *models.InfraEnvCreateParams) { p.PullSecret = swag.String("{}") }, "pull secret", false},
+		"no name":             {func(p *models.InfraEnvCreateParams) { p.Name = conv.Pointer(" ") }, "needs a name", true},
+		"no pull secret":      {func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("") }, "pull secret", true},
+		"a bad pull secret":   {func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("{}") }, "pull secret", false},
 		"a release not had":   {func(p *models.InfraEnvCreateParams) { p.OpenshiftVersion = "4.3" }, `no release image for OpenShift "4.3"`, false},
 		"a disconnected ISO":  {func(p *models.InfraEnvCreateParams) { p.ImageType = models.ImageTypeDisconnectedIso }, "does not make images of the type disconnected-iso", false},
-		"a name server's URL": {func(p *models.InfraEnvCreateParams) { p.AdditionalNtpSources = swag.String("ntp.example,http://x") }, `The NTP source "http://x"`, false},
+		"a name server's URL": {func(p *models.InfraEnvCreateParams) { p.AdditionalNtpSources = conv.Pointer("ntp.example,http://x") }, `The NTP source "http://x"`, false},
 		"an SSH key cut off": {func(p *models.InfraEnvCreateParams) {
-			p.SSHAuthorizedKey = swag.String(sshKey("a") + "\nssh-ed25519 AAAA")
+			p.SSHAuthorizedKey = conv.Pointer(sshKey("a") + "\nssh-ed25519 AAAA")
 		}, "Line 2 of the SSH keys", false},
 		"a private SSH key": {func(p *models.InfraEnvCreateParams) {
-			p.SSHAuthorizedKey = swag.String("-----BEGIN OPENSSH PRIVATE KEY-----")
+			p.SSHAuthorizedKey = conv.Pointer("-----BEGIN OPENSSH PRIVATE KEY-----")
 		}, "Line 1 of the SSH keys", false},
 		"a bundle that is none": {func(p *models.InfraEnvCreateParams) { p.AdditionalTrustBundle = "abc" }, "not in PEM form from certificate 1 on", false},
 		"a bundle with a bad certificate": {func(p *models.InfraEnvCreateParams) {
 			p.AdditionalTrustBundle = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----"
 		}, "Certificate 1 of the additional trust bundle can't be read", false},
-		"a proxy without a scheme": {func(p *models.InfraEnvCreateParams) { p.Proxy = &models.Proxy{HTTPProxy: swag.String("proxy:3128")} }, `The proxy "proxy:3128" is not a URL`, false},
+		"a proxy without a scheme": {func(p *models.InfraEnvCreateParams) { p.Proxy = &models.Proxy{HTTPProxy: conv.Pointer("proxy:3128")} }, `The proxy "proxy:3128" is not a URL`, false},
 		"a no_proxy with blanks": {func(p *models.InfraEnvCreateParams) {
-			p.Proxy = &models.Proxy{NoProxy: swag.String(".example,192.0.2.0/24 10.0.0.1")}
+			p.Proxy = &models.Proxy{NoProxy: conv.Pointer(".example,192.0.2.0/24 10.0.0.1")}
 		}, `no_proxy has "192.0.2.0/24 10.0.0.1"`, false},
 		"an override that is none": {func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = `{"ignition":{"version":"9.9.9"}}` }, `is "9.9.9"; versions 3.0.0 to`, false},
 		"a kernel argument without a value": {func(p *models.InfraEnvCreateParams) {
@@ -511,10 +511,10 @@ func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
 	b.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	changes := []*models.InfraEnvUpdateParams{
-		{AdditionalNtpSources: swag.String("ntp.example")},
-		{Proxy: &models.Proxy{HTTPProxy: swag.String("http://p.example:1")}},
-		{Proxy: &models.Proxy{NoProxy: swag.String(".example")}},
-		{SSHAuthorizedKey: swag.String(sshKey("one"))},
+		{AdditionalNtpSources: conv.Pointer("ntp.example")},
+		{Proxy: &models.Proxy{HTTPProxy: conv.Pointer("http://p.example:1")}},
+		{Proxy: &models.Proxy{NoProxy: conv.Pointer(".example")}},
+		{SSHAuthorizedKey: conv.Pointer(sshKey("one"))},
 		{KernelArguments: models.KernelArguments{{Operation: "append", Value: "a"}}},
 		{ImageType: models.ImageTypeMinimalIso},
 	}

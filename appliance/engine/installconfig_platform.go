@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -125,12 +125,12 @@ func (p *plan) platform() map[string]any {
 		return map[string]any{"nutanix": p.nutanix()}
 	case models.PlatformTypeExternal:
 		external := p.row.API.Platform.External
-		return map[string]any{"external": externalPlatform{swag.StringValue(external.PlatformName), swag.StringValue(external.CloudControllerManager)}}
+		return map[string]any{"external": externalPlatform{conv.Value(external.PlatformName), conv.Value(external.CloudControllerManager)}}
 	}
 	return map[string]any{"none": struct{}{}}
 }
 
-func (p *plan) userManaged() bool { return swag.BoolValue(p.row.API.UserManagedNetworking) }
+func (p *plan) userManaged() bool { return conv.Value(p.row.API.UserManagedNetworking) }
 
 func (p *plan) virtualIPs() virtualIPs {
 	if p.userManaged() {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/network"
@@ -38,8 +38,8 @@ const (
 // ImportCluster makes a cluster that exists already known, so that hosts can join it. Its name and base domain follow from
 // the API's address when that is api.<name>.<domain>. An object that describes it is noted in the same transaction.
 func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams, of ...Object) (*models.Cluster, error) {
-	address := strings.TrimSpace(swag.StringValue(params.APIVipDnsname))
-	name, domain := swag.StringValue(params.Name), ""
+	address := strings.TrimSpace(conv.Value(params.APIVipDnsname))
+	name, domain := conv.Value(params.Name), ""
 	if address == "" {
 		return nil, invalid("The address of the cluster's API (api_vip_dnsname) is empty.")
 	}
@@ -59,7 +59,7 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, clusterAddingHosts, "The cluster exists already and takes more hosts.")
 	api := &row.API
 	api.BaseDNSDomain, api.APIVipDNSName, api.OpenshiftVersion = domain, &address, params.OpenshiftVersion
-	api.OpenshiftClusterID, api.Imported = *params.OpenshiftClusterID, swag.Bool(true)
+	api.OpenshiftClusterID, api.Imported = *params.OpenshiftClusterID, conv.Pointer(true)
 	return e.addCluster(ctx, row, of...)
 }
 
@@ -86,12 +86,12 @@ func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
 	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
 	row := &clusterRecord{}
 	row.API = models.Cluster{
-		ID: &id, Kind: &kind, Href: swag.String(apiRoot + "/clusters/" + id.String()), Name: name, Status: &status, StatusInfo: &info,
+		ID: &id, Kind: &kind, Href: conv.Pointer(apiRoot + "/clusters/" + id.String()), Name: name, Status: &status, StatusInfo: &info,
 		ControlPlaneCount: joiningControlPlanes, HighAvailabilityMode: &mode, Platform: &models.Platform{Type: &platform},
-		UserManagedNetworking: swag.Bool(false), NetworkType: swag.String(models.ClusterNetworkTypeOVNKubernetes),
-		Hyperthreading: models.ClusterHyperthreadingAll, VipDhcpAllocation: swag.Bool(false),
-		SchedulableMasters: swag.Bool(false), SchedulableMastersForcedTrue: swag.Bool(false), Imported: swag.Bool(false),
-		DiskEncryption:  &models.DiskEncryption{EnableOn: swag.String(models.DiskEncryptionEnableOnNone), Mode: swag.String(models.DiskEncryptionModeTpmv2)},
+		UserManagedNetworking: conv.Pointer(false), NetworkType: conv.Pointer(models.ClusterNetworkTypeOVNKubernetes),
+		Hyperthreading: models.ClusterHyperthreadingAll, VipDhcpAllocation: conv.Pointer(false),
+		SchedulableMasters: conv.Pointer(false), SchedulableMastersForcedTrue: conv.Pointer(false), Imported: conv.Pointer(false),
+		DiskEncryption:  &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnNone), Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
 		ClusterNetworks: []*models.ClusterNetwork{}, ServiceNetworks: []*models.ServiceNetwork{}, MachineNetworks: []*models.MachineNetwork{},
 		APIVips: []*models.APIVip{}, IngressVips: []*models.IngressVip{}, MonitoredOperators: []*models.MonitoredOperator{},
 		Hosts: []*models.Host{}, HostNetworks: []*models.HostNetwork{}, Progress: &models.ClusterProgressInfo{},
@@ -134,8 +134,8 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 		if err := c.fireCluster(row, onAddHosts); err != nil {
 			return err
 		}
-		row.API.Kind = swag.String(models.ClusterKindAddHostsCluster)
-		row.API.APIVipDNSName = swag.String(apiAddress(&row.API))
+		row.API.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
+		row.API.APIVipDNSName = conv.Pointer(apiAddress(&row.API))
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(
@@ -147,7 +147,7 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 
 // apiAddress is where hosts that join reach a cluster's API: its virtual address where it has one, else its name.
 func apiAddress(cluster *models.Cluster) string {
-	if !swag.BoolValue(cluster.UserManagedNetworking) && len(cluster.APIVips) > 0 {
+	if !conv.Value(cluster.UserManagedNetworking) && len(cluster.APIVips) > 0 {
 		return string(cluster.APIVips[0].IP)
 	}
 	return "api." + cluster.Name + "." + cluster.BaseDNSDomain
@@ -274,7 +274,7 @@ func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
 	}
 	headers := make(map[string]string)
 	for _, header := range params.IgnitionEndpointHTTPHeaders {
-		name, value := swag.StringValue(header.Key), swag.StringValue(header.Value)
+		name, value := conv.Value(header.Key), conv.Value(header.Value)
 		if !headerName.MatchString(name) || strings.ContainsFunc(value, unicode.IsControl) {
 			return invalid("The ignition endpoint's header %q can't be sent: its name or its value has characters that a header does not have.", name)
 		}

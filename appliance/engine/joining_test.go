@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -106,7 +106,7 @@ func TestTheProgressOfAHostThatJoins(t *testing.T) {
 
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
-		APIVipDnsname: swag.String("api.others.example.com"), Name: swag.String("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.20.8",
+		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.20.8",
 	})
 	require.NoError(t, err)
 	late := b.host(b.infraEnvOf(nil), 3)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -205,7 +205,7 @@ func (w *roster) members() []byte {
 	for i, h := range w.hosts {
 		r := h.Record
 		for _, field := range []string{
-			string(h.ID()), h.Status(), swag.StringValue(r.Kind), string(r.Role), string(r.SuggestedRole), r.RequestedHostname, r.FencingCredentials,
+			string(h.ID()), h.Status(), conv.Value(r.Kind), string(r.Role), string(r.SuggestedRole), r.RequestedHostname, r.FencingCredentials,
 			r.InstallationDiskID, r.InstallationDiskPath, r.SkipFormattingDisks, string(h.Stage()),
 		} {
 			text = append(append(text, field...), 0)

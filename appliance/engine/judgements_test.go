@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -109,8 +109,8 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 		{"another platform", update(&models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformType(*pick("baremetal", "none", "vsphere", "nutanix")))})},
 		{"VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP(*pick("192.168.10.4", "192.168.10.11", "10.0.0.1"))}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}}})},
 		{"no VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{}, IngressVips: []*models.IngressVip{}})},
-		{"encryption", update(&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{EnableOn: pick("all", "none", "masters"), Mode: swag.String("tpmv2")}})},
-		{"control planes", update(&models.V2ClusterUpdateParams{ControlPlaneCount: swag.Int64(int64(2 + rng.IntN(3)))})},
+		{"encryption", update(&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{EnableOn: pick("all", "none", "masters"), Mode: conv.Pointer("tpmv2")}})},
+		{"control planes", update(&models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](int64(2 + rng.IntN(3)))})},
 		{"ignored", func() error {
 			_, err := b.IgnoreValidations(b.Context(), cluster, &models.IgnoredValidations{HostValidationIds: *pick("", `["all"]`, `["has-default-route","ntp-synced"]`)})
 			return err
@@ -148,8 +148,8 @@ func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 		},
 		"accelerators":    func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}} },
 		"local volumes":   func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}} },
-		"own networking":  func(api *models.Cluster) { api.UserManagedNetworking = swag.Bool(true) },
-		"adding hosts":    func(api *models.Cluster) { api.Kind = swag.String(models.ClusterKindAddHostsCluster) },
+		"own networking":  func(api *models.Cluster) { api.UserManagedNetworking = conv.Pointer(true) },
+		"adding hosts":    func(api *models.Cluster) { api.Kind = conv.Pointer(models.ClusterKindAddHostsCluster) },
 		"not a single IP": func(api *models.Cluster) { api.MachineNetworks = nil },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -278,7 +278,7 @@ func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
 	require.Equal(t, outbox.ClusterOf(b.requireCluster(cluster, clusterInstalled).AmsSubscriptionID.String()), cluster)
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)
-	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	now := *b.subscriptionOf(cluster)
 	require.Equal(t, "renamed", now.DisplayName)
@@ -292,12 +292,12 @@ func TestClustersOfOthersAreNotTold(t *testing.T) {
 	b := newBench(t, nil)
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
-		APIVipDnsname: swag.String("api.others.example.com"), Name: swag.String("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.19",
+		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.19",
 	})
 	require.NoError(t, err)
 	elsewhere, err := b.RegisterDisconnectedCluster(t.Context(), "elsewhere", "4.19")
 	require.NoError(t, err)
-	_, err = b.UpdateCluster(t.Context(), imported.ID.String(), &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	_, err = b.UpdateCluster(t.Context(), imported.ID.String(), &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	require.Empty(t, imported.AmsSubscriptionID)
 	require.NoError(t, b.DeregisterCluster(t.Context(), imported.ID.String()))

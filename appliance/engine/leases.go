@@ -3,7 +3,7 @@ package engine
 import (
 	"slices"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 )
 
@@ -14,7 +14,7 @@ func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse)
 		return nil
 	}
 	row, err := c.cluster(h.API.ClusterID.String())
-	if err != nil || !swag.BoolValue(row.API.VipDhcpAllocation) {
+	if err != nil || !conv.Value(row.API.VipDhcpAllocation) {
 		return err
 	}
 	api, ingress := models.IP(*lease.APIVipAddress), models.IP(*lease.IngressVipAddress)

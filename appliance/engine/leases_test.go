@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -12,8 +12,8 @@ import (
 func TestAClusterGetsItsAddressesByDHCP(t *testing.T) {
 	b := newBench(t, nil)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: swag.String(testPullSecret),
-		VipDhcpAllocation: swag.Bool(true), NetworkType: swag.String(models.ClusterNetworkTypeOpenShiftSDN),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),
+		VipDhcpAllocation: conv.Pointer(true), NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN),
 		MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
 	})
 	require.NoError(t, err)

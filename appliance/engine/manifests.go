@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"go.yaml.in/yaml/v3"
 
@@ -364,7 +364,7 @@ func first(err error) error {
 
 // ManifestContent decodes the base64 text that the API takes a manifest's content as; limit is in bytes.
 func ManifestContent(text *string, limit int64) ([]byte, error) {
-	if strings.TrimSpace(swag.StringValue(text)) == "" {
+	if strings.TrimSpace(conv.Value(text)) == "" {
 		return nil, invalid("The manifest has no content.")
 	}
 	content, err := base64.StdEncoding.DecodeString(strings.TrimSpace(*text))

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
@@ -157,5 +157,5 @@ func (e *Engine) ReadyToInstall(id string) (bool, error) {
 	if KindOf(err) == NotFound {
 		return false, nil
 	}
-	return err == nil && swag.StringValue(row.API.Status) == clusterReady, err
+	return err == nil && conv.Value(row.API.Status) == clusterReady, err
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -39,7 +39,7 @@ func hasCard(inv *models.Inventory, mac string) bool {
 
 // startsFromDisk tells whether a host's disk holds the installed system.
 func startsFromDisk(h *hostRecord) bool {
-	switch swag.StringValue(h.API.Status) {
+	switch conv.Value(h.API.Status) {
 	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster, models.HostStatusInstallingPendingUserAction:
 		return true
 	case models.HostStatusInstallingInProgress:

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -73,7 +73,7 @@ func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
 	b := newBench(t, nil)
 	b.Projector = &recordingProjector{refuse: errors.New("no room")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
 	}, Object{Key: "site/bench"})
 	require.ErrorContains(t, err, "no room")
 	b.rows(func(rows Rows) {
@@ -91,21 +91,21 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 	p := &recordingProjector{}
 	b.Projector = p
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
-		ControlPlaneCount: swag.Int64(1),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		ControlPlaneCount: conv.Pointer[int64](1),
 	}, Object{Key: "site/bench", Generation: 1})
 	require.NoError(t, err)
 	id := created.ID.String()
-	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Tags: swag.String("a")}, Object{Generation: 2, Digest: "d"})
+	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Tags: conv.Pointer("a")}, Object{Generation: 2, Digest: "d"})
 	require.NoError(t, err)
 	env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-		Name: swag.String("bench"), ClusterID: created.ID, PullSecret: swag.String(testPullSecret), OpenshiftVersion: "4.20.8",
+		Name: conv.Pointer("bench"), ClusterID: created.ID, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20.8",
 	}, Object{Key: "site/env", Generation: 7})
 	require.NoError(t, err)
 	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{}, Object{Generation: 8})
 	require.NoError(t, err, "an object is noted also where nothing else changes")
 	h := b.host(env.ID.String(), 1)
-	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: swag.String("one")}, Object{Key: "site/" + h.id, Generation: 3})
+	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("one")}, Object{Key: "site/" + h.id, Generation: 3})
 	require.NoError(t, err)
 
 	b.rows(func(rows Rows) {

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
@@ -15,7 +15,7 @@ import (
 // relay writes the outbox entry that a cluster's state calls for, when it differs from the one there is. Ids and URLs stay
 // until others take their place: what an installation left in AMS that was reset or failed is overwritten by the next one.
 func (c *change) relay(row *clusterRecord) error {
-	if swag.BoolValue(row.API.Imported) || *row.API.Kind == kindDisconnected {
+	if conv.Value(row.API.Imported) || *row.API.Kind == kindDisconnected {
 		return nil // whoever installed the cluster told AMS of it
 	}
 	id := row.API.ID.String()

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -26,13 +26,13 @@ func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 		return keys
 	}
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("one"), OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret), ControlPlaneCount: swag.Int64(1),
+		Name: conv.Pointer("one"), OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret), ControlPlaneCount: conv.Pointer[int64](1),
 	})
 	require.NoError(t, err)
 	id := created.ID.String()
 	both := []string{clusterRows.Prefix() + id, outbox.Rows.Prefix() + id}
 	require.ElementsMatch(t, both, written(), "one transaction, which is one sync of the disk")
-	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: swag.String("two")})
+	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: conv.Pointer("two")})
 	require.NoError(t, err)
 	require.ElementsMatch(t, both, written())
 	require.NoError(t, b.DeregisterCluster(t.Context(), id))
@@ -59,7 +59,7 @@ func TestTheClustersOwnValuesAreToldAgainWhenAPersonSaysSo(t *testing.T) {
 	}
 	edit(outbox.Fields{DisplayName: "the northern pier"})
 	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName)
-	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: swag.String("pier")})
+	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("pier")})
 	require.NoError(t, err)
 	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName, "a person's word outlasts changes")
 	edit(outbox.Fields{})
@@ -120,7 +120,7 @@ func TestPullSecretsLieSealed(t *testing.T) {
 	b.Secrets = box
 	_, err = b.Recipe(t.Context(), env)
 	require.NoError(t, err, "it is read as it is")
-	_, err = b.UpdateCluster(t.Context(), old, &models.V2ClusterUpdateParams{Name: swag.String("renamed")})
+	_, err = b.UpdateCluster(t.Context(), old, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	row, err := b.clusterRow(old)
 	require.NoError(t, err)

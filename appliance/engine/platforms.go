@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -34,7 +34,7 @@ func networkingAlways(kind models.PlatformType) bool {
 func controlPlane(count *int64, mode *string) (int64, string) {
 	none := models.ClusterHighAvailabilityModeNone
 	switch {
-	case count == nil && swag.StringValue(mode) == none:
+	case count == nil && conv.Value(mode) == none:
 		return 1, none
 	case count == nil:
 		return 3, models.ClusterHighAvailabilityModeFull
@@ -78,7 +78,7 @@ func setPlatform(cluster *models.Cluster, asked *models.Platform, userManaged *b
 	}
 	single := cluster.ControlPlaneCount == 1
 	mainframe := cluster.CPUArchitecture == models.ClusterCPUArchitectureS390x || cluster.CPUArchitecture == models.ClusterCPUArchitecturePpc64le
-	kind, users := models.PlatformTypeBaremetal, swag.BoolValue(userManaged)
+	kind, users := models.PlatformTypeBaremetal, conv.Value(userManaged)
 	switch {
 	case asked != nil:
 		kind = *asked.Type
@@ -93,7 +93,7 @@ func setPlatform(cluster *models.Cluster, asked *models.Platform, userManaged *b
 		return invalid("Platform %q is not there for %s; use %q or %q.", kind, cluster.CPUArchitecture, models.PlatformTypeNone, models.PlatformTypeExternal)
 	}
 	cluster.Platform = &models.Platform{Type: &kind}
-	cluster.UserManagedNetworking = swag.Bool(users || networkingAlways(kind))
+	cluster.UserManagedNetworking = conv.Pointer(users || networkingAlways(kind))
 	return completePlatform(cluster, asked)
 }
 
@@ -106,7 +106,7 @@ func updatePlatform(cluster *models.Cluster, asked *models.Platform, userManaged
 	if err := checkPlatform(asked, userManaged); err != nil {
 		return err
 	}
-	held, users := *cluster.Platform.Type, swag.BoolValue(cluster.UserManagedNetworking)
+	held, users := *cluster.Platform.Type, conv.Value(cluster.UserManagedNetworking)
 	kind := held
 	switch {
 	case asked != nil:
@@ -133,7 +133,7 @@ func updatePlatform(cluster *models.Cluster, asked *models.Platform, userManaged
 		return invalid("A single node leaves its networking to the user; leave user_managed_networking out and use platform %q or %q.", models.PlatformTypeNone, models.PlatformTypeExternal)
 	}
 	before := cluster.Platform.External
-	cluster.Platform, cluster.UserManagedNetworking = &models.Platform{Type: &kind}, swag.Bool(users)
+	cluster.Platform, cluster.UserManagedNetworking = &models.Platform{Type: &kind}, conv.Pointer(users)
 	if held == models.PlatformTypeExternal && kind == held {
 		cluster.Platform.External = before
 	}
@@ -166,7 +166,7 @@ func completePlatform(cluster *models.Cluster, asked *models.Platform) error {
 	if kind != models.PlatformTypeExternal {
 		return nil
 	}
-	external := models.PlatformExternal{CloudControllerManager: swag.String(models.PlatformExternalCloudControllerManagerEmpty)}
+	external := models.PlatformExternal{CloudControllerManager: conv.Pointer(models.PlatformExternalCloudControllerManagerEmpty)}
 	for _, from := range []*models.Platform{cluster.Platform, asked} {
 		if from == nil || from.External == nil {
 			continue
@@ -178,7 +178,7 @@ func completePlatform(cluster *models.Cluster, asked *models.Platform) error {
 			external.CloudControllerManager = from.External.CloudControllerManager
 		}
 	}
-	if swag.StringValue(external.PlatformName) == "" {
+	if conv.Value(external.PlatformName) == "" {
 		return invalid("Platform %q needs the name of the platform; give external.platform_name with it.", kind)
 	}
 	if *external.PlatformName == oracleCloud && *external.CloudControllerManager != models.PlatformExternalCloudControllerManagerExternal {
@@ -203,7 +203,7 @@ func checkFeatures(cluster *models.Cluster) error {
 func featureQuery(cluster *models.Cluster) support.Query {
 	q := support.Query{Version: cluster.OpenshiftVersion, Architecture: cluster.CPUArchitecture, Platform: *cluster.Platform.Type}
 	if cluster.Platform.External != nil {
-		q.External = swag.StringValue(cluster.Platform.External.PlatformName)
+		q.External = conv.Value(cluster.Platform.External.PlatformName)
 	}
 	return q
 }
@@ -213,7 +213,7 @@ func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 	q := featureQuery(cluster)
 	used := []models.FeatureSupportLevelID{support.PlatformFeature(q.Platform, q.External)}
 	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(cluster), network.ClusterNetworks(cluster), network.ServiceNetworks(cluster)))
-	users := swag.BoolValue(cluster.UserManagedNetworking)
+	users := conv.Value(cluster.UserManagedNetworking)
 	for _, feature := range []struct {
 		id   models.FeatureSupportLevelID
 		used bool
@@ -222,11 +222,11 @@ func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 		{models.FeatureSupportLevelIDNONSTANDARDHACONTROLPLANE, cluster.ControlPlaneCount > 3},
 		{models.FeatureSupportLevelIDCLUSTERMANAGEDNETWORKING, !users},
 		{models.FeatureSupportLevelIDUSERMANAGEDNETWORKING, users},
-		{models.FeatureSupportLevelIDVIPAUTOALLOC, swag.BoolValue(cluster.VipDhcpAllocation)},
+		{models.FeatureSupportLevelIDVIPAUTOALLOC, conv.Value(cluster.VipDhcpAllocation)},
 		{models.FeatureSupportLevelIDDUALSTACK, v4 && v6},
 		{models.FeatureSupportLevelIDDUALSTACKVIPS, len(cluster.APIVips) > 1},
 		{models.FeatureSupportLevelIDUSERMANAGEDLOADBALANCER, cluster.LoadBalancer != nil && cluster.LoadBalancer.Type == models.LoadBalancerTypeUserManaged},
-		{models.FeatureSupportLevelIDSDNNETWORKTYPE, swag.StringValue(cluster.NetworkType) == models.ClusterNetworkTypeOpenShiftSDN},
+		{models.FeatureSupportLevelIDSDNNETWORKTYPE, conv.Value(cluster.NetworkType) == models.ClusterNetworkTypeOpenShiftSDN},
 	} {
 		if feature.used {
 			used = append(used, feature.id)
@@ -269,5 +269,5 @@ func checkHostFeatures(h *hostRecord, cluster *models.Cluster) error {
 func NetworkingOf(asked *models.Platform, userManaged *bool, controlPlanes int64) (users bool, err error) {
 	cluster := &models.Cluster{ControlPlaneCount: controlPlanes}
 	err = setPlatform(cluster, asked, userManaged)
-	return swag.BoolValue(cluster.UserManagedNetworking), err
+	return conv.Value(cluster.UserManagedNetworking), err
 }

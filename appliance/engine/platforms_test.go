@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -37,7 +37,7 @@ func vips(params models.ClusterCreateParams) models.ClusterCreateParams {
 }
 
 func topologies() []topology {
-	count := swag.Int64
+	count := conv.Pointer[int64]
 	arbiter := map[int]models.HostRole{3: models.HostRoleArbiter}
 	return append([]topology{
 		{name: "compact", version: "4.20.8", hosts: 3, asked: vips(models.ClusterCreateParams{}),
@@ -53,7 +53,7 @@ func topologies() []topology {
 		{name: "arbiter-preview", version: "4.19.2", hosts: 3, roles: arbiter, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
 			shows: "Two control-plane nodes and an arbiter in OpenShift 4.19, where arbiters are a technology preview: featureSet says so."},
 		{name: "arbiter-none", version: "4.22.0", hosts: 3, roles: arbiter,
-			asked: models.ClusterCreateParams{ControlPlaneCount: count(2), UserManagedNetworking: swag.Bool(true)},
+			asked: models.ClusterCreateParams{ControlPlaneCount: count(2), UserManagedNetworking: conv.Pointer(true)},
 			shows: "Two control-plane nodes and an arbiter behind the user's load balancer, from OpenShift 4.22."},
 		{name: "fencing", version: "4.22.0", hosts: 2, fenced: true, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
 			shows: "Two control-plane nodes that turn each other off by their management controllers: controlPlane.fencing has the credentials."},
@@ -64,7 +64,7 @@ func topologies() []topology {
 		{name: "single-node-external", version: "4.20.8", hosts: 1,
 			asked: models.ClusterCreateParams{ControlPlaneCount: count(1), Platform: external("somecloud", "")},
 			shows: "One node on an external platform without a cloud controller manager."},
-		{name: "none", version: "4.20.8", hosts: 4, asked: models.ClusterCreateParams{UserManagedNetworking: swag.Bool(true)},
+		{name: "none", version: "4.20.8", hosts: 4, asked: models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)},
 			shows: "Three control-plane nodes and a worker behind the user's load balancer: no VIPs; the machine network is the one of the bootstrap host."},
 		{name: "external", version: "4.20.8", hosts: 3, asked: models.ClusterCreateParams{Platform: external("somecloud", "External")},
 			shows: "Three nodes on an external platform with its cloud controller manager."},
@@ -75,7 +75,7 @@ func topologies() []topology {
 		{name: "vsphere-old", version: "4.12.30", hosts: 3, maker: "VMware, Inc.", asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}),
 			shows: "vSphere before OpenShift 4.13: one vCenter, no failure domains."},
 		{name: "vsphere-user-managed", version: "4.20.8", hosts: 3, maker: "VMware, Inc.",
-			asked: models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere), UserManagedNetworking: swag.Bool(true)},
+			asked: models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere), UserManagedNetworking: conv.Pointer(true)},
 			shows: "vSphere behind the user's load balancer: no VIPs."},
 		{name: "load-balancer", version: "4.20.8", hosts: 3,
 			asked: vips(models.ClusterCreateParams{
@@ -121,8 +121,8 @@ func TestEveryTopologyHasAnInstallConfig(t *testing.T) {
 func (b *bench) readyCluster(kind topology) string {
 	b.Helper()
 	params := kind.asked
-	params.Name, params.BaseDNSDomain, params.PullSecret = swag.String("bench"), "site.test", swag.String(testPullSecret)
-	params.OpenshiftVersion, params.OcpReleaseImage = swag.String(kind.version), "quay.io/release:"+kind.version
+	params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test", conv.Pointer(testPullSecret)
+	params.OpenshiftVersion, params.OcpReleaseImage = conv.Pointer(kind.version), "quay.io/release:"+kind.version
 	created, err := b.RegisterCluster(b.Context(), &params)
 	require.NoError(b, err)
 	env := b.infraEnvOf(created.ID)
@@ -145,12 +145,12 @@ func (b *bench) readyCluster(kind topology) string {
 	for number, h := range hosts {
 		update := &models.HostUpdateParams{}
 		if role, chosen := kind.roles[number+1]; chosen {
-			update.HostRole = swag.String(string(role))
+			update.HostRole = conv.Pointer(string(role))
 		}
 		if kind.fenced {
 			update.FencingCredentials = &models.FencingCredentialsParams{
-				Address:  swag.String(fmt.Sprintf("redfish+https://192.168.20.%d/redfish/v1/Systems/1", number+11)),
-				Username: swag.String("admin"), Password: swag.String("secret"),
+				Address:  conv.Pointer(fmt.Sprintf("redfish+https://192.168.20.%d/redfish/v1/Systems/1", number+11)),
+				Username: conv.Pointer("admin"), Password: conv.Pointer("secret"),
 			}
 		}
 		_, err := b.UpdateHost(b.Context(), env, h.id, update)
@@ -197,7 +197,7 @@ func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 	require.Empty(t, h.require(known).FencingCredentials)
 
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("old"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.19.2"), OcpReleaseImage: "quay.io/release:4.19.2", PullSecret: swag.String(testPullSecret),
+		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.19.2"), OcpReleaseImage: "quay.io/release:4.19.2", PullSecret: conv.Pointer(testPullSecret),
 	})
 	require.NoError(t, err)
 	old := b.host(b.infraEnvOf(created.ID), 4)
@@ -214,30 +214,30 @@ func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 func TestRolesOfArbitersWhereThereAreNone(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)
-	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id, &models.HostUpdateParams{HostRole: swag.String(string(models.HostRoleArbiter))})
+	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id, &models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
 	require.NoError(t, err, "it is counted when the cluster is to be installed")
 	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo, "needs exactly 3 control plane hosts and has 2")
 
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("none"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret), UserManagedNetworking: swag.Bool(true),
+		Name: conv.Pointer("none"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret), UserManagedNetworking: conv.Pointer(true),
 	})
 	require.NoError(t, err)
 	h := b.host(b.infraEnvOf(created.ID), 4)
-	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostRole: swag.String(string(models.HostRoleArbiter))})
+	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
 	b.requireRefused(err, Invalid, "can't be an arbiter of cluster none: the feature TNA is not available with OpenShift 4.20.8 on x86_64, platform none")
 }
 
 func TestClustersThatCanNotBe(t *testing.T) {
-	count, no, yes := swag.Int64, swag.Bool(false), swag.Bool(true)
-	full, none := swag.String(models.ClusterHighAvailabilityModeFull), swag.String(models.ClusterHighAvailabilityModeNone)
+	count, no, yes := conv.Pointer[int64], conv.Pointer(false), conv.Pointer(true)
+	full, none := conv.Pointer(models.ClusterHighAvailabilityModeFull), conv.Pointer(models.ClusterHighAvailabilityModeNone)
 	platform := platformOf
 	for says, params := range map[string]models.ClusterCreateParams{
 		"has 2 to 5 control-plane nodes, not 6":                                          {ControlPlaneCount: count(6)},
 		"has 2 to 5 control-plane nodes, not 0":                                          {ControlPlaneCount: count(0)},
 		"has 2 to 5 control-plane nodes, not 1":                                          {ControlPlaneCount: count(1), HighAvailabilityMode: full},
 		`high_availability_mode is "None" has one control-plane node, not 3`:             {ControlPlaneCount: count(3), HighAvailabilityMode: none},
-		"OpenShift 4.18.4 has 3 to 5 control-plane nodes, not 2":                         {ControlPlaneCount: count(2), OpenshiftVersion: swag.String("4.18.4")},
-		"OpenShift 4.17.9 has 3 control-plane nodes, not 4":                              {ControlPlaneCount: count(4), OpenshiftVersion: swag.String("4.17.9")},
+		"OpenShift 4.18.4 has 3 to 5 control-plane nodes, not 2":                         {ControlPlaneCount: count(2), OpenshiftVersion: conv.Pointer("4.18.4")},
+		"OpenShift 4.17.9 has 3 control-plane nodes, not 4":                              {ControlPlaneCount: count(4), OpenshiftVersion: conv.Pointer("4.17.9")},
 		`Platform "baremetal" looks after its networking itself`:                         {Platform: platform(models.PlatformTypeBaremetal), UserManagedNetworking: yes},
 		`Platform "nutanix" looks after its networking itself`:                           {Platform: platform(models.PlatformTypeNutanix), UserManagedNetworking: yes},
 		`Platform "none" leaves its networking to the user`:                              {Platform: platform(models.PlatformTypeNone), UserManagedNetworking: no},
@@ -250,18 +250,18 @@ func TestClustersThatCanNotBe(t *testing.T) {
 		`go with platform "external" only, not with "none"`:                              {Platform: &models.Platform{Type: platform(models.PlatformTypeNone).Type, External: external("x", "").External}},
 		`Platform "vsphere" is not there for s390x`:                                      {Platform: platform(models.PlatformTypeVsphere), CPUArchitecture: "s390x"},
 		"NUTANIX_INTEGRATION is not available with OpenShift 4.20.8 on arm64":            {Platform: platform(models.PlatformTypeNutanix), CPUArchitecture: "arm64"},
-		"EXTERNAL_PLATFORM is not available with OpenShift 4.12.30":                      {Platform: external("x", ""), OpenshiftVersion: swag.String("4.12.30")},
+		"EXTERNAL_PLATFORM is not available with OpenShift 4.12.30":                      {Platform: external("x", ""), OpenshiftVersion: conv.Pointer("4.12.30")},
 		"NON_STANDARD_HA_CONTROL_PLANE is not available with OpenShift 4.20.8 on x86_64": {Platform: platform(models.PlatformTypeVsphere), ControlPlaneCount: count(4)},
-		"USER_MANAGED_LOAD_BALANCER is not available with OpenShift 4.15.1":              {LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, OpenshiftVersion: swag.String("4.15.1")},
+		"USER_MANAGED_LOAD_BALANCER is not available with OpenShift 4.15.1":              {LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, OpenshiftVersion: conv.Pointer("4.15.1")},
 		"USER_MANAGED_NETWORKING and USER_MANAGED_LOAD_BALANCER can't be used together":  {LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, UserManagedNetworking: yes},
 		"VIP_AUTO_ALLOC is not available with OpenShift 4.20.8":                          {VipDhcpAllocation: yes},
-		"SDN_NETWORK_TYPE is not available with OpenShift 4.20.8":                        {NetworkType: swag.String(models.ClusterNetworkTypeOpenShiftSDN)},
+		"SDN_NETWORK_TYPE is not available with OpenShift 4.20.8":                        {NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN)},
 	} {
 		t.Run(says, func(t *testing.T) {
 			b := newBench(t, nil)
-			params.Name, params.BaseDNSDomain, params.PullSecret = swag.String("bench"), "site.test", swag.String(testPullSecret)
+			params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test", conv.Pointer(testPullSecret)
 			if params.OpenshiftVersion == nil {
-				params.OpenshiftVersion = swag.String("4.20.8")
+				params.OpenshiftVersion = conv.Pointer("4.20.8")
 			}
 			params.OcpReleaseImage = "quay.io/release:" + *params.OpenshiftVersion
 			_, err := b.RegisterCluster(t.Context(), &params)
@@ -271,7 +271,7 @@ func TestClustersThatCanNotBe(t *testing.T) {
 }
 
 func TestAPlatformIsChanged(t *testing.T) {
-	no, yes := swag.Bool(false), swag.Bool(true)
+	no, yes := conv.Pointer(false), conv.Pointer(true)
 	type outcome struct {
 		kind    models.PlatformType
 		users   bool
@@ -293,19 +293,19 @@ func TestAPlatformIsChanged(t *testing.T) {
 		"to external without it":             {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{Platform: external("x", "")}, outcome{refused: `Platform "external" leaves its networking to the user`}},
 		"none to nutanix without saying so":  {models.ClusterCreateParams{UserManagedNetworking: yes}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNutanix)}, outcome{refused: `Platform "nutanix" looks after its networking itself`}},
 		"nutanix by the user":                {models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeNutanix)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes}, outcome{refused: `Platform "nutanix" looks after its networking itself`}},
-		"a single node on bare metal":        {models.ClusterCreateParams{ControlPlaneCount: swag.Int64(1)}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)}, outcome{refused: "A single node leaves its networking to the user"}},
-		"a single node's networking":         {models.ClusterCreateParams{ControlPlaneCount: swag.Int64(1)}, models.V2ClusterUpdateParams{UserManagedNetworking: no}, outcome{refused: "A single node leaves its networking to the user"}},
+		"a single node on bare metal":        {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)}, outcome{refused: "A single node leaves its networking to the user"}},
+		"a single node's networking":         {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, models.V2ClusterUpdateParams{UserManagedNetworking: no}, outcome{refused: "A single node leaves its networking to the user"}},
 		"another external platform":          {models.ClusterCreateParams{Platform: external("x", "External")}, models.V2ClusterUpdateParams{Platform: external("y", "")}, outcome{models.PlatformTypeExternal, true, ""}},
 		"oracle without its manager":         {models.ClusterCreateParams{Platform: external("x", "")}, models.V2ClusterUpdateParams{Platform: external("oci", "")}, outcome{refused: "Oracle Cloud needs its cloud controller manager"}},
-		"more control-plane nodes":           {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{ControlPlaneCount: swag.Int64(5)}, outcome{models.PlatformTypeBaremetal, false, ""}},
-		"one control-plane node":             {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{ControlPlaneCount: swag.Int64(1)}, outcome{refused: "has 2 to 5 control-plane nodes, not 1"}},
-		"three of a single node":             {models.ClusterCreateParams{ControlPlaneCount: swag.Int64(1)}, models.V2ClusterUpdateParams{ControlPlaneCount: swag.Int64(3)}, outcome{refused: "has one control-plane node, not 3"}},
+		"more control-plane nodes":           {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](5)}, outcome{models.PlatformTypeBaremetal, false, ""}},
+		"one control-plane node":             {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](1)}, outcome{refused: "has 2 to 5 control-plane nodes, not 1"}},
+		"three of a single node":             {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](3)}, outcome{refused: "has one control-plane node, not 3"}},
 		"the user's load balancer":           {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}}, outcome{models.PlatformTypeBaremetal, false, ""}},
 		"the user's load balancer elsewhere": {models.ClusterCreateParams{UserManagedNetworking: yes}, models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}}, outcome{refused: "can't be used together"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)
-			c.from.Name, c.from.BaseDNSDomain, c.from.PullSecret, c.from.OpenshiftVersion = swag.String("bench"), "site.test", swag.String(testPullSecret), swag.String("4.20.8")
+			c.from.Name, c.from.BaseDNSDomain, c.from.PullSecret, c.from.OpenshiftVersion = conv.Pointer("bench"), "site.test", conv.Pointer(testPullSecret), conv.Pointer("4.20.8")
 			created, err := b.RegisterCluster(t.Context(), &c.from)
 			require.NoError(t, err)
 			got, err := b.UpdateCluster(t.Context(), created.ID.String(), &c.to)

@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
+	"github.com/go-openapi/swag/jsonutils"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -132,18 +133,18 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 		return fmt.Sprintf(`{"auths":{"quay.io":{"auth":%q}}}`, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
 	}
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(pull("first-password")),
-		ControlPlaneCount: swag.Int64(1), HTTPProxy: swag.String("http://user:proxy-password@proxy.site.test:3128"),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(pull("first-password")),
+		ControlPlaneCount: conv.Pointer[int64](1), HTTPProxy: conv.Pointer("http://user:proxy-password@proxy.site.test:3128"),
 	})
 	require.NoError(t, err)
 	cluster := created.ID.String()
 	env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-		Name: swag.String("bench_infra-env"), ClusterID: created.ID, PullSecret: swag.String(pull("second-password")), OpenshiftVersion: "4.20.8",
+		Name: conv.Pointer("bench_infra-env"), ClusterID: created.ID, PullSecret: conv.Pointer(pull("second-password")), OpenshiftVersion: "4.20.8",
 		IgnitionConfigOverride: `{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"core","passwordHash":"$6$salt$override-hash"}]}}`,
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.freeze(t.Context(), env.ID.String(), ""))
-	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{PullSecret: swag.String(pull("third-password"))})
+	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{PullSecret: conv.Pointer(pull("third-password"))})
 	require.NoError(t, err)
 	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"platform":{"baremetal":{"hosts":[{"name":"a","bmc":{"address":"x","username":"root","password":"bmc-password"}}]}}}`))
 	_, _, err = b.RenewImageCode(t.Context(), env.ID.String(), 0)
@@ -159,8 +160,8 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 	}))
 	require.NotEmpty(t, code)
 	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
-		Name: "seen", Severity: swag.String("info"), ClusterID: created.ID, HostID: (*strfmt.UUID)(&h.id), InfraEnvID: env.ID,
-		Message: swag.String("pulled with first-password; http://user:proxy-password@proxy.site.test:3128 said no to " + token + "; see /i/" + code + ".iso"),
+		Name: "seen", Severity: conv.Pointer("info"), ClusterID: created.ID, HostID: (*strfmt.UUID)(&h.id), InfraEnvID: env.ID,
+		Message: conv.Pointer("pulled with first-password; http://user:proxy-password@proxy.site.test:3128 said no to " + token + "; see /i/" + code + ".iso"),
 	}))
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeLogsGather, StepID: "x", ExitCode: 1, Error: "password: typed-password", Output: "Bearer abcdefghijklmnopqrstuv"}))
 	b.press(cluster)
@@ -202,7 +203,7 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 
 func mustMarshal(t *testing.T, value any) []byte {
 	t.Helper()
-	text, err := swag.WriteJSON(value)
+	text, err := jsonutils.WriteJSON(value)
 	require.NoError(t, err)
 	return text
 }
@@ -240,7 +241,7 @@ func TestTwoClustersOfOneInfraEnvHaveStoriesOfTheirOwn(t *testing.T) {
 	b := rememberingBench(t, 1<<20, 64<<20)
 	register := func(name string) string {
 		created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-			Name: swag.String(name), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(testPullSecret),
+			Name: conv.Pointer(name), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
 		})
 		require.NoError(t, err)
 		return created.ID.String()

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -66,7 +66,7 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on trigger) error {
 
 // forgetCluster clears what a host was and got in its cluster.
 func (c *change) forgetCluster(h *hostRecord) {
-	h.API.ClusterID, h.API.Kind = nil, swag.String(models.HostKindHost)
+	h.API.ClusterID, h.API.Kind = nil, conv.Pointer(models.HostKindHost)
 	h.API.Role, h.API.SuggestedRole, h.API.Bootstrap = models.HostRoleAutoAssign, models.HostRoleAutoAssign, false
 	h.API.MachineConfigPoolName = ""
 	h.API.StageStartedAt, h.API.StageUpdatedAt = strfmt.DateTime{}, strfmt.DateTime{}
@@ -132,10 +132,10 @@ func (h *hostRecord) belongTo(cluster *models.Cluster) {
 }
 
 func kindOfHost(cluster *models.Cluster) *string {
-	if cluster != nil && (*cluster.Status == clusterAddingHosts || swag.StringValue(cluster.Kind) == models.ClusterKindAddHostsCluster) {
-		return swag.String(models.HostKindAddToExistingClusterHost)
+	if cluster != nil && (*cluster.Status == clusterAddingHosts || conv.Value(cluster.Kind) == models.ClusterKindAddHostsCluster) {
+		return conv.Pointer(models.HostKindAddToExistingClusterHost)
 	}
-	return swag.String(models.HostKindHost)
+	return conv.Pointer(models.HostKindHost)
 }
 
 // machineConfigServer is where a host that joins an installed cluster gets its ignition config: the endpoint that people gave,
@@ -151,13 +151,13 @@ func machineConfigServer(cluster *models.Cluster, host *inventory.Host) steps.Ig
 	}
 	endpoint := steps.IgnitionEndpoint{}
 	if given := cluster.IgnitionEndpoint; given != nil {
-		endpoint.CACertificate = swag.StringValue(given.CaCertificate)
-		if root := swag.StringValue(given.URL); root != "" {
+		endpoint.CACertificate = conv.Value(given.CaCertificate)
+		if root := conv.Value(given.URL); root != "" {
 			endpoint.URL = strings.TrimSuffix(root, "/") + "/" + pool
 			return endpoint
 		}
 	}
-	address := swag.StringValue(cluster.APIVipDNSName)
+	address := conv.Value(cluster.APIVipDNSName)
 	if address == "" && len(cluster.APIVips) > 0 {
 		address = string(cluster.APIVips[0].IP)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
@@ -76,7 +76,7 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	row.Release, row.Preparation, row.Completion, row.InfraID, row.IngressCA, row.Installs = nil, nil, nil, "", false, 0
 	row.APILease, row.IngressLease = "", ""
 	api := &row.API
-	api.Status, api.StatusInfo = swag.String(clusterInsufficient), swag.String("The cluster is a copy.")
+	api.Status, api.StatusInfo = conv.Pointer(clusterInsufficient), conv.Pointer("The cluster is a copy.")
 	api.Hosts, api.HostNetworks, api.ValidationsInfo, api.ConnectivityMajorityGroups = []*models.Host{}, []*models.HostNetwork{}, "", ""
 	api.Progress, api.OpenshiftClusterID, api.AmsSubscriptionID = &models.ClusterProgressInfo{}, "", ""
 	api.InstallStartedAt, api.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
@@ -135,7 +135,7 @@ func (e *Engine) manifestsForCopy(id string) ([]Manifest, error) {
 // envParams describe an infra-env anew, bound to the cluster.
 func envParams(row *clusterRecord, env *infraEnvRecord) (*models.InfraEnvCreateParams, error) {
 	params := &models.InfraEnvCreateParams{
-		Name: swag.String(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret, OpenshiftVersion: row.API.OpenshiftVersion,
+		Name: conv.Pointer(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret, OpenshiftVersion: row.API.OpenshiftVersion,
 		CPUArchitecture: row.API.CPUArchitecture,
 	}
 	if env == nil {
@@ -145,7 +145,7 @@ func envParams(row *clusterRecord, env *infraEnvRecord) (*models.InfraEnvCreateP
 	params.Name, params.PullSecret, params.Proxy, params.CPUArchitecture = api.Name, &env.PullSecret, api.Proxy, api.CPUArchitecture
 	params.OpenshiftVersion, params.IgnitionConfigOverride, params.AdditionalTrustBundle = api.OpenshiftVersion, api.IgnitionConfigOverride, api.AdditionalTrustBundle
 	params.SSHAuthorizedKey, params.AdditionalNtpSources, params.ImageType = &api.SSHAuthorizedKey, &api.AdditionalNtpSources, *api.Type
-	if arguments := swag.StringValue(api.KernelArguments); arguments != "" {
+	if arguments := conv.Value(api.KernelArguments); arguments != "" {
 		if err := json.Unmarshal([]byte(arguments), &params.KernelArguments); err != nil {
 			return nil, err
 		}

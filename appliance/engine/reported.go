@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
@@ -19,7 +19,7 @@ const (
 // ReportEvent writes an event that a program outside saw, such as the installer on a host. What it names must exist; its time
 // is that of its arrival.
 func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error {
-	if len(swag.StringValue(reported.Message)) > reportedMessageLimit {
+	if len(conv.Value(reported.Message)) > reportedMessageLimit {
 		return invalid("The event's message is longer than %d bytes.", reportedMessageLimit)
 	}
 	if len(reported.Props) > reportedPropsLimit {

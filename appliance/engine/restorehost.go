@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -74,17 +74,17 @@ func (c *change) refuseKnownHost(id strfmt.UUID) error {
 func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, error) {
 	id, infraEnvID := lost.ID, *env.API.ID
 	h := &hostRecord{API: models.Host{
-		ID: &id, InfraEnvID: infraEnvID, Kind: swag.String(models.HostKindHost),
-		Href: swag.String(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
-		Role: lost.Role, SuggestedRole: lost.Role, StatusInfo: swag.String("The host was restored from its record."), StatusUpdatedAt: c.dateTime(),
+		ID: &id, InfraEnvID: infraEnvID, Kind: conv.Pointer(models.HostKindHost),
+		Href: conv.Pointer(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
+		Role: lost.Role, SuggestedRole: lost.Role, StatusInfo: conv.Pointer("The host was restored from its record."), StatusUpdatedAt: c.dateTime(),
 		CreatedAt: c.now, RegisteredAt: strfmt.DateTime(lost.RegisteredAt), CheckedInAt: c.dateTime(), UserName: "admin",
-		Progress: &models.HostProgressInfo{CurrentStage: lost.Stage}, ProgressStages: []models.HostStage{}, MediaStatus: swag.String(models.HostMediaStatusConnected),
+		Progress: &models.HostProgressInfo{CurrentStage: lost.Stage}, ProgressStages: []models.HostStage{}, MediaStatus: conv.Pointer(models.HostMediaStatusConnected),
 	}}
 	if h.API.Role == "" {
 		h.API.Role, h.API.SuggestedRole = models.HostRoleAutoAssign, models.HostRoleAutoAssign
 	}
 	if lost.ClusterID == "" {
-		h.API.Status = swag.String(oneOfStates(lost.Status, undecidedUnbound, knownUnbound))
+		h.API.Status = conv.Pointer(oneOfStates(lost.Status, undecidedUnbound, knownUnbound))
 		return h, nil
 	}
 	cluster, err := c.cluster(lost.ClusterID)
@@ -93,7 +93,7 @@ func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, erro
 	}
 	clusterID := strfmt.UUID(lost.ClusterID)
 	h.API.ClusterID = &clusterID
-	h.API.Status = swag.String(oneOfStates(lost.Status, append(slices.Clone(undecided), installed, added), known))
+	h.API.Status = conv.Pointer(oneOfStates(lost.Status, append(slices.Clone(undecided), installed, added), known))
 	if *h.API.Status != installed {
 		h.belongTo(&cluster.API)
 	}

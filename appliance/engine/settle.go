@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -105,7 +105,7 @@ func (c *change) derive(w *roster) error {
 			}
 		}
 	}
-	if schedulable := validation.MastersSchedulable(api, w.hosts); swag.BoolValue(api.SchedulableMastersForcedTrue) != schedulable {
+	if schedulable := validation.MastersSchedulable(api, w.hosts); conv.Value(api.SchedulableMastersForcedTrue) != schedulable {
 		api.SchedulableMastersForcedTrue = &schedulable
 		c.saveCluster(w.row)
 	}
@@ -162,7 +162,7 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 			return found
 		}
 	}
-	if !swag.BoolValue(cluster.UserManagedNetworking) || len(hosts) == 0 || hosts[0].Inventory == nil {
+	if !conv.Value(cluster.UserManagedNetworking) || len(hosts) == 0 || hosts[0].Inventory == nil {
 		return netip.Prefix{}
 	}
 	if networks := network.HostNetworks(hosts); len(networks) == 1 {

@@ -16,7 +16,7 @@ import (
 	written "github.com/coreos/ignition/v2/config/v3_2/types"
 	ignitionconfig "github.com/coreos/ignition/v2/config/v3_5"
 	"github.com/coreos/ignition/v2/config/v3_5/types"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"github.com/vincent-petithory/dataurl"
@@ -49,13 +49,13 @@ func withNetworks(params models.ClusterCreateParams, both, managed bool) models.
 
 // stacks are topologies on other address families than IPv4.
 func stacks() []topology {
-	count := swag.Int64
+	count := conv.Pointer[int64]
 	return []topology{
 		{name: "dual-stack", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{}, true, true),
 			shows: "IPv4 and IPv6: every list of networks has one of each family, IPv4 first, and so have the VIPs."},
 		{name: "dual-stack-arbiter", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(2)}, true, true),
 			shows: "Two control-plane nodes and an arbiter with IPv4 and IPv6."},
-		{name: "dual-stack-none", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: swag.Bool(true)}, true, false),
+		{name: "dual-stack-none", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, true, false),
 			shows: "Three nodes behind the user's load balancer with IPv4 and IPv6."},
 		{name: "dual-stack-single-node", version: "4.20.8", hosts: 1, asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(1)}, true, false),
 			shows: "One node with IPv4 and IPv6."},
@@ -64,7 +64,7 @@ func stacks() []topology {
 			shows: "Three virtual machines on vSphere with IPv4 and IPv6."},
 		{name: "ipv6", version: "4.20.8", hosts: 3, ipv6: true, asked: withNetworks(models.ClusterCreateParams{}, false, true),
 			shows: "IPv6 alone on bare metal: hostPrefix is 64, and the hosts take stable addresses."},
-		{name: "ipv6-none", version: "4.20.8", hosts: 3, ipv6: true, asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: swag.Bool(true)}, false, false),
+		{name: "ipv6-none", version: "4.20.8", hosts: 3, ipv6: true, asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, false, false),
 			shows: "IPv6 alone behind the user's load balancer."},
 		{name: "ipv6-single-node", version: "4.20.8", hosts: 1, ipv6: true, asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(1)}, false, false),
 			shows: "One node with IPv6 alone."},
@@ -130,14 +130,14 @@ func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster strin
 // config a BareMetalHost for each host, a connection of NetworkManager and a greeting that is appended to.
 func generatedBy(t *testing.T, p *plan) *release.Generated {
 	t.Helper()
-	url := func(text string) *string { return swag.String(dataurl.EncodeBytes([]byte(text))) }
+	url := func(text string) *string { return conv.Pointer(dataurl.EncodeBytes([]byte(text))) }
 	var bootstrap written.Config
 	bootstrap.Ignition.Version = "3.2.0"
 	file := func(path, text string) written.File {
-		return written.File{Node: written.Node{Path: path}, FileEmbedded1: written.FileEmbedded1{Contents: written.Resource{Source: url(text)}, Mode: swag.Int(0o644)}}
+		return written.File{Node: written.Node{Path: path}, FileEmbedded1: written.FileEmbedded1{Contents: written.Resource{Source: url(text)}, Mode: conv.Pointer(0o644)}}
 	}
 	bootstrap.Storage.Files = []written.File{
-		{Node: written.Node{Path: "/etc/motd"}, FileEmbedded1: written.FileEmbedded1{Append: []written.Resource{{Source: url("This is the bootstrap.\n")}}, Mode: swag.Int(0o644)}},
+		{Node: written.Node{Path: "/etc/motd"}, FileEmbedded1: written.FileEmbedded1{Append: []written.Resource{{Source: url("This is the bootstrap.\n")}}, Mode: conv.Pointer(0o644)}},
 		file("/etc/NetworkManager/system-connections/nmconnection", "[connection]\n"),
 	}
 	if *p.row.API.Platform.Type == models.PlatformTypeBaremetal {
@@ -173,7 +173,7 @@ func describeIgnition(t *testing.T, out *strings.Builder, name string, config ty
 		if file.Mode != nil {
 			mode = *file.Mode
 		}
-		fmt.Fprintf(out, "file %s %#o overwrite=%t\n", file.Path, mode, swag.BoolValue(file.Overwrite))
+		fmt.Fprintf(out, "file %s %#o overwrite=%t\n", file.Path, mode, conv.Value(file.Overwrite))
 		for _, part := range append([]types.Resource{file.Contents}, file.Append...) {
 			if part.Source == nil {
 				continue

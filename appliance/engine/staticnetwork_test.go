@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +28,7 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 	infraEnv := func(name string, hosts []*models.HostStaticNetworkConfig) (*models.InfraEnv, error) {
 		id := *env
 		return b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-			Name: &name, PullSecret: swag.String(testPullSecret), OpenshiftVersion: shown.OpenshiftVersion, ClusterID: &id, StaticNetworkConfig: hosts,
+			Name: &name, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: shown.OpenshiftVersion, ClusterID: &id, StaticNetworkConfig: hosts,
 		})
 	}
 

@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"go.yaml.in/yaml/v3"
 
@@ -60,7 +60,7 @@ func newMachineConfig(role, name, version string, config map[string]any, argumen
 // platformManifests are the manifests that follow from the cluster's topology, disks and scheduling.
 func (p *plan) platformManifests() (map[string][]byte, error) {
 	manifests := make(map[string][]byte)
-	if swag.BoolValue(p.row.API.SchedulableMastersForcedTrue) || swag.BoolValue(p.row.API.SchedulableMasters) {
+	if conv.Value(p.row.API.SchedulableMastersForcedTrue) || conv.Value(p.row.API.SchedulableMasters) {
 		manifests["openshift/cluster-scheduler-02-config.yml.patch_ai_set_masters_schedulable"] = patchOf("/spec/mastersSchedulable", true)
 	}
 	if p.count(models.HostRoleWorker) == 1 {
@@ -114,7 +114,7 @@ func (p *plan) encryption(role string) (name string, manifest []byte, err error)
 	}
 	mode, clevis := "tpm", map[string]any{"tpm2": true}
 	var arguments []string
-	if swag.StringValue(wanted.Mode) == models.DiskEncryptionModeTang {
+	if conv.Value(wanted.Mode) == models.DiskEncryptionModeTang {
 		var servers []struct {
 			URL        string `json:"url" yaml:"url"`
 			Thumbprint string `json:"thumbprint" yaml:"thumbprint"`
@@ -152,7 +152,7 @@ func (p *plan) fips() bool {
 // leaseFiles are what a control-plane node keeps the leases of the cluster's addresses with, when a DHCP server gave them.
 func (p *plan) leaseFiles() []ignition.File {
 	api := &p.row.API
-	if !swag.BoolValue(api.VipDhcpAllocation) || p.userManaged() || len(api.APIVips) == 0 || len(api.IngressVips) == 0 {
+	if !conv.Value(api.VipDhcpAllocation) || p.userManaged() || len(api.APIVips) == 0 || len(api.IngressVips) == 0 {
 		return nil
 	}
 	var monitor strings.Builder

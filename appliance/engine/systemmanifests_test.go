@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -51,7 +51,7 @@ func TestTheControlPlaneRunsWorkloadsWhereNobodyElseDoes(t *testing.T) {
 
 	workers := newBench(t, nil).manifestsOf(kindNamed("workers"), nil)
 	require.NotContains(t, workers, schedulablePatch, "two workers do")
-	wished := newBench(t, nil).manifestsOf(kindNamed("workers"), &models.V2ClusterUpdateParams{SchedulableMasters: swag.Bool(true)})
+	wished := newBench(t, nil).manifestsOf(kindNamed("workers"), &models.V2ClusterUpdateParams{SchedulableMasters: conv.Pointer(true)})
 	require.Contains(t, wished, schedulablePatch)
 
 	one := newBench(t, nil).manifestsOf(kindNamed("none"), nil)
@@ -87,7 +87,7 @@ func TestDisksAreEncrypted(t *testing.T) {
 		encrypted("arbiter", models.DiskEncryptionEnableOnArbiters, models.DiskEncryptionModeTang, servers))
 
 	made := newBench(t, nil).manifestsOf(kindNamed("compact"), &models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{
-		EnableOn: swag.String(models.DiskEncryptionEnableOnMasters), Mode: swag.String(models.DiskEncryptionModeTang), TangServers: servers,
+		EnableOn: conv.Pointer(models.DiskEncryptionEnableOnMasters), Mode: conv.Pointer(models.DiskEncryptionModeTang), TangServers: servers,
 	}})
 	require.Equal(t, `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
@@ -126,7 +126,7 @@ func TestEncryptionGoesByTheRulesOfFIPS(t *testing.T) {
 	b := newBench(t, nil)
 	cluster := b.readyCluster(kindNamed("compact"))
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{
-		DiskEncryption: &models.DiskEncryption{EnableOn: swag.String(models.DiskEncryptionEnableOnAll), Mode: swag.String(models.DiskEncryptionModeTpmv2)},
+		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnAll), Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"fips": true}`))
@@ -141,8 +141,8 @@ func TestEncryptionGoesByTheRulesOfFIPS(t *testing.T) {
 func TestControlPlaneNodesKeepTheLeasesOfTheClustersAddresses(t *testing.T) {
 	b := newBench(t, nil)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: swag.String(testPullSecret),
-		VipDhcpAllocation: swag.Bool(true), NetworkType: swag.String(models.ClusterNetworkTypeOpenShiftSDN), MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),
+		VipDhcpAllocation: conv.Pointer(true), NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN), MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
 	})
 	require.NoError(t, err)
 	plan, err := b.planInstallation(created.ID.String())
@@ -164,13 +164,13 @@ func TestWhatComesWithManifestsWaitsForThem(t *testing.T) {
 		asked models.ClusterCreateParams
 		check validation.ID
 	}{
-		"another maker's network": {models.ClusterCreateParams{NetworkType: swag.String("Cilium")}, validation.CustomManifestsRequirementsSatisfied},
-		"no network":              {models.ClusterCreateParams{NetworkType: swag.String(networkNone)}, validation.CustomManifestsRequirementsSatisfied},
+		"another maker's network": {models.ClusterCreateParams{NetworkType: conv.Pointer("Cilium")}, validation.CustomManifestsRequirementsSatisfied},
+		"no network":              {models.ClusterCreateParams{NetworkType: conv.Pointer(networkNone)}, validation.CustomManifestsRequirementsSatisfied},
 		"Oracle Cloud":            {models.ClusterCreateParams{Platform: oracle}, validation.PlatformRequirementsSatisfied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)
-			c.asked.Name, c.asked.BaseDNSDomain, c.asked.OpenshiftVersion, c.asked.PullSecret = swag.String("bench"), "site.test", swag.String("4.20.8"), swag.String(testPullSecret)
+			c.asked.Name, c.asked.BaseDNSDomain, c.asked.OpenshiftVersion, c.asked.PullSecret = conv.Pointer("bench"), "site.test", conv.Pointer("4.20.8"), conv.Pointer(testPullSecret)
 			created, err := b.RegisterCluster(t.Context(), &c.asked)
 			require.NoError(t, err)
 			id := created.ID.String()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 
@@ -152,7 +152,7 @@ func (s *site) begin() {
 	chapter := s.chapter()
 	s.do(fmt.Sprintf("begins with chapter %d", chapter), func(c *change) error {
 		for id, cluster := range map[strfmt.UUID]strfmt.UUID{walkEnv: walkCluster, walkPool: ""} {
-			c.saveInfraEnv(&infraEnvRecord{API: models.InfraEnv{ID: &id, Name: swag.String("walk"), ClusterID: cluster, OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}})
+			c.saveInfraEnv(&infraEnvRecord{API: models.InfraEnv{ID: &id, Name: conv.Pointer("walk"), ClusterID: cluster, OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}})
 		}
 		row := s.newCluster(c)
 		workers := 0
@@ -186,9 +186,9 @@ func (s *site) newCluster(c *change) *clusterRecord {
 	id := strfmt.UUID(walkCluster)
 	platform := models.PlatformTypeNone
 	return &clusterRecord{PullSecret: testPullSecret, API: models.Cluster{
-		ID: &id, Kind: swag.String(models.ClusterKindCluster), Name: "walk", BaseDNSDomain: "site.test", OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
-		ControlPlaneCount: int64(s.masters), Platform: &models.Platform{Type: &platform}, UserManagedNetworking: swag.Bool(true),
-		Status: swag.String(clusterInsufficient), StatusInfo: swag.String(""), StatusUpdatedAt: c.dateTime(), Progress: &models.ClusterProgressInfo{},
+		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Name: "walk", BaseDNSDomain: "site.test", OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+		ControlPlaneCount: int64(s.masters), Platform: &models.Platform{Type: &platform}, UserManagedNetworking: conv.Pointer(true),
+		Status: conv.Pointer(clusterInsufficient), StatusInfo: conv.Pointer(""), StatusUpdatedAt: c.dateTime(), Progress: &models.ClusterProgressInfo{},
 		MonitoredOperators: []*models.MonitoredOperator{{Name: "console", OperatorType: models.OperatorTypeBuiltin}},
 	}}
 }
@@ -235,7 +235,7 @@ func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 	if s.aim.cluster && slices.Contains(status, s.aim.from) {
 		status = []string{s.aim.from}
 	}
-	row.API.Status = swag.String(s.one(status...))
+	row.API.Status = conv.Pointer(s.one(status...))
 	if chapter < 2 || chapter == 7 {
 		return
 	}
@@ -264,8 +264,8 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	s.hosts = append(s.hosts, w)
 	id := strfmt.UUID(w.id)
 	h := &hostRecord{DiskOK: s.chance(50), ImagesOK: s.chance(50), API: models.Host{
-		ID: &id, InfraEnvID: strfmt.UUID(w.env), Kind: swag.String(models.HostKindHost), StatusInfo: swag.String(""), Role: role, SuggestedRole: role,
-		MediaStatus: swag.String(models.HostMediaStatusConnected), Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
+		ID: &id, InfraEnvID: strfmt.UUID(w.env), Kind: conv.Pointer(models.HostKindHost), StatusInfo: conv.Pointer(""), Role: role, SuggestedRole: role,
+		MediaStatus: conv.Pointer(models.HostMediaStatusConnected), Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
 		CheckedInAt: c.dateTime(), StatusUpdatedAt: c.dateTime(), StageUpdatedAt: c.dateTime(),
 	}}
 	status := hostChapters()[chapter]
@@ -282,11 +282,11 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	if !h.DiskOK && s.chance(40) {
 		h.DiskError = "The disk is broken."
 	}
-	h.API.Status = swag.String(s.one(status...))
+	h.API.Status = conv.Pointer(s.one(status...))
 	h.API.ProgressStages = stagesOf(h, s.masters == 1)
 	joins := chapter == 5 && *h.API.Status != installed
 	if joins {
-		h.API.Kind, h.API.Role = swag.String(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
+		h.API.Kind, h.API.Role = conv.Pointer(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
 	}
 	switch *h.API.Status {
 	case inProgress, failed, cancelled, resetting:

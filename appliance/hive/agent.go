@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	corev1 "k8s.io/api/core/v1"
@@ -166,7 +166,7 @@ func (r agents) gather(tx *store.Tx, task *agentTask) (err error) {
 		if !ok {
 			return manifestFault("secret %s did not contain key %s", ref.Name, ignitionToken)
 		}
-		task.token = swag.String(string(token))
+		task.token = conv.Pointer(string(token))
 	}
 	if name := spec.FencingCredentialsSecretRef; name != "" {
 		data, err := r.secretData(tx, task.object.Namespace, name)
@@ -174,10 +174,10 @@ func (r agents) gather(tx *store.Tx, task *agentTask) (err error) {
 			return err
 		}
 		task.fencing = &models.FencingCredentialsParams{
-			Address: swag.String(string(data["address"])), Username: swag.String(string(data["username"])), Password: swag.String(string(data["password"])),
+			Address: conv.Pointer(string(data["address"])), Username: conv.Pointer(string(data["username"])), Password: conv.Pointer(string(data["password"])),
 		}
 		if verify, ok := data[keyVerifyCerts]; ok {
-			task.fencing.CertificateVerification = swag.String(string(verify))
+			task.fencing.CertificateVerification = conv.Pointer(string(verify))
 		}
 	}
 	if task.token == nil && task.fencing == nil && (task.host == nil || task.host.Object.Digest == "") {
@@ -276,7 +276,7 @@ func (r agents) follow(ctx context.Context, task *agentTask) error {
 // unbind takes a host from its cluster, and remembers at the Agent which one that was.
 func (r agents) unbind(ctx context.Context, task *agentTask) error {
 	host := task.host
-	if slices.Contains(statesInstalling, *host.Status) && swag.StringValue(host.Kind) != models.HostKindAddToExistingClusterHost {
+	if slices.Contains(statesInstalling, *host.Status) && conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
 		return manifestFault("cancelling non-day-2 host [%s] in the middle of installation is not allowed", host.ID)
 	}
 	if slices.Contains(statesInstalling, *host.Status) {
@@ -318,7 +318,7 @@ func (r agents) forgetCluster(ctx context.Context, task *agentTask) error {
 	_, done := task.object.Annotations[annotationSkipSpokeCleanup]
 	leaving := slices.Contains([]string{
 		models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction, models.HostStatusReclaiming, models.HostStatusReclaimingRebooting,
-	}, swag.StringValue(task.host.Status))
+	}, conv.Value(task.host.Status))
 	if task.object.Status.DeprovisionInfo == nil || !done || leaving {
 		return nil
 	}

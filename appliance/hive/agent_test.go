@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -132,7 +132,7 @@ func TestWhatIsChangedByRESTShowsInTheAgentsSpec(t *testing.T) {
 	m := b.boot("pool", 1)
 	b.change(m, func(spec *agentinstall.AgentSpec) { spec.Hostname, spec.Role = "first", models.HostRoleMaster })
 	_, err := b.engine.UpdateHost(t.Context(), m.env, m.id, &models.HostUpdateParams{
-		HostName: swag.String("second"), HostRole: swag.String("worker"), NodeLabels: []*models.NodeLabelParams{{Key: swag.String("a"), Value: swag.String("b")}},
+		HostName: conv.Pointer("second"), HostRole: conv.Pointer("worker"), NodeLabels: []*models.NodeLabelParams{{Key: conv.Pointer("a"), Value: conv.Pointer("b")}},
 	})
 	require.NoError(t, err)
 	b.quiet()
@@ -399,7 +399,7 @@ func TestAHostOfAClusterWithoutObjectsStaysThere(t *testing.T) {
 	b.apply(infraEnvManifest("pool"))
 	m := b.boot("pool", 1)
 	cluster, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(sitePullSecret),
+		Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
 	})
 	require.NoError(t, err)
 	_, err = b.engine.BindHost(t.Context(), m.env, m.id, cluster.ID.String())

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,8 +75,8 @@ func agentConditions(host *models.Host, approved bool) []agentinstall.Condition 
 		}
 		return unknown
 	}
-	status := swag.StringValue(host.Status)
-	return []agentinstall.Condition{agentConnected(status), agentRequirementsMet(status, approved), agentValidated(status, host.ValidationsInfo), agentInstalled(status, swag.StringValue(host.StatusInfo)), agentBound(status)}
+	status := conv.Value(host.Status)
+	return []agentinstall.Condition{agentConnected(status), agentRequirementsMet(status, approved), agentValidated(status, host.ValidationsInfo), agentInstalled(status, conv.Value(host.StatusInfo)), agentBound(status)}
 }
 
 // The states of a host that several conditions treat alike.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
@@ -192,11 +192,11 @@ func proxyOf(p *models.Proxy) agentinstall.Proxy {
 	if p == nil {
 		return agentinstall.Proxy{}
 	}
-	return agentinstall.Proxy{HTTPProxy: swag.StringValue(p.HTTPProxy), HTTPSProxy: swag.StringValue(p.HTTPSProxy), NoProxy: swag.StringValue(p.NoProxy)}
+	return agentinstall.Proxy{HTTPProxy: conv.Value(p.HTTPProxy), HTTPSProxy: conv.Value(p.HTTPSProxy), NoProxy: conv.Value(p.NoProxy)}
 }
 
 func argumentsOf(text *string) ([]agentinstall.KernelArgument, error) {
-	if swag.StringValue(text) == "" {
+	if conv.Value(text) == "" {
 		return nil, nil
 	}
 	var arguments []agentinstall.KernelArgument

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
@@ -39,7 +39,7 @@ func (r agents) push(ctx context.Context, task *agentTask) error {
 	switch {
 	case !needed:
 		return r.note(ctx, host.Key(), note)
-	case !slices.Contains(statesChangeable, swag.StringValue(host.Status)):
+	case !slices.Contains(statesChangeable, conv.Value(host.Status)):
 		return nil
 	}
 	_, err = r.engine.UpdateHost(ctx, env, id, params, note)
@@ -53,7 +53,7 @@ func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView, task *agent
 		params.HostName, needed = &spec.Hostname, true
 	}
 	if spec.Role != "" && spec.Role != host.Role {
-		params.HostRole, needed = swag.String(string(spec.Role)), true
+		params.HostRole, needed = conv.Pointer(string(spec.Role)), true
 	}
 	if spec.MachineConfigPool != "" && spec.MachineConfigPool != host.MachineConfigPoolName {
 		params.MachineConfigPoolName, needed = &spec.MachineConfigPool, true
@@ -64,14 +64,14 @@ func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView, task *agent
 	if labels, err := nodeLabelsOf(host.Host); err != nil || !maps.Equal(labels, spec.NodeLabels) {
 		params.NodeLabels, needed = []*models.NodeLabelParams{}, true
 		for _, name := range sortedKeys(spec.NodeLabels) {
-			params.NodeLabels = append(params.NodeLabels, &models.NodeLabelParams{Key: swag.String(name), Value: swag.String(spec.NodeLabels[name])})
+			params.NodeLabels = append(params.NodeLabels, &models.NodeLabelParams{Key: conv.Pointer(name), Value: conv.Pointer(spec.NodeLabels[name])})
 		}
 	}
 	if !maps.Equal(host.EndpointHeaders, spec.IgnitionEndpointHTTPHeaders) {
 		params.IgnitionEndpointHTTPHeaders, needed = []*models.IgnitionEndpointHTTPHeadersParams{}, true
 		for _, name := range sortedKeys(spec.IgnitionEndpointHTTPHeaders) {
 			params.IgnitionEndpointHTTPHeaders = append(params.IgnitionEndpointHTTPHeaders,
-				&models.IgnitionEndpointHTTPHeadersParams{Key: swag.String(name), Value: swag.String(spec.IgnitionEndpointHTTPHeaders[name])})
+				&models.IgnitionEndpointHTTPHeadersParams{Key: conv.Pointer(name), Value: conv.Pointer(spec.IgnitionEndpointHTTPHeaders[name])})
 		}
 	}
 	if host.Object.Digest == task.digest {
@@ -81,7 +81,7 @@ func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView, task *agent
 	case task.token != nil:
 		params.IgnitionEndpointToken, needed = task.token, true
 	case host.IgnitionEndpointTokenSet:
-		params.IgnitionEndpointToken, needed = swag.String(""), true
+		params.IgnitionEndpointToken, needed = conv.Pointer(""), true
 	}
 	if task.fencing != nil {
 		params.FencingCredentials, needed = task.fencing, true

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +52,7 @@ func showHost(a *agentinstall.Agent, host *models.Host, serviceURL string, now t
 		return err
 	}
 	is := &a.Status
-	is.Bootstrap, is.Kind, is.Role = host.Bootstrap, swag.StringValue(host.Kind), host.Role
+	is.Bootstrap, is.Kind, is.Role = host.Bootstrap, conv.Value(host.Kind), host.Role
 	if host.Role == models.HostRoleAutoAssign && host.SuggestedRole != "" {
 		is.Role = host.SuggestedRole
 	}
@@ -62,7 +62,7 @@ func showHost(a *agentinstall.Agent, host *models.Host, serviceURL string, now t
 		is.Inventory = *inv
 	}
 	is.DebugInfo = agentinstall.DebugInfo{
-		State: swag.StringValue(host.Status), StateInfo: swag.StringValue(host.StatusInfo),
+		State: conv.Value(host.Status), StateInfo: conv.Value(host.StatusInfo),
 		EventsURL: serviceURL + restRoot + "/events?" + url.Values{"host_id": {host.ID.String()}}.Encode(),
 	}
 	if host.ClusterID != nil && !time.Time(host.LogsCollectedAt).IsZero() {
@@ -95,7 +95,7 @@ func describeHost(a *agentinstall.Agent, host *models.Host, inv *agentinstall.Ho
 			a.Labels[name] = value
 		}
 	}
-	a.Annotations[annotationAgentState] = swag.StringValue(host.Status)
+	a.Annotations[annotationAgentState] = conv.Value(host.Status)
 	a.Annotations[annotationAgentRole] = string(host.Role)
 	a.Annotations[annotationAgentValidations] = host.ValidationsInfo
 	if host.Progress != nil {

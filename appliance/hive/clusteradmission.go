@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -245,7 +245,7 @@ func checkNewDeployment(cd *hivev1.ClusterDeployment, refuse func(string, ...any
 const annotationProtected = "hive.openshift.io/protected-delete"
 
 func checkDeletion(held *unstructured.Unstructured) error {
-	if held == nil || !strings.EqualFold(swag.StringValue(annotationOf(held, annotationProtected)), "true") {
+	if held == nil || !strings.EqualFold(conv.Value(annotationOf(held, annotationProtected)), "true") {
 		return nil
 	}
 	return apierrors.NewForbidden(groupResource(objects.ClusterDeployments), held.GetName(),

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -160,7 +160,7 @@ func (c *Clusters) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.Clust
 			field.show(p, view.Cluster)
 		}
 	}
-	if e := view.IgnitionEndpoint; e != nil && swag.StringValue(e.URL) != "" {
+	if e := view.IgnitionEndpoint; e != nil && conv.Value(e.URL) != "" {
 		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: *e.URL}
 	}
 	setAnnotation(aci, annotationInstallConfigOverrides, view.InstallConfigOverrides, false)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -39,6 +39,7 @@ type clusterState struct {
 	known    roleCount // hosts of the cluster that are fit, by the role that they will have
 	approved int       // of those
 	unsynced int       // Agents whose spec has an error
+	behind   int       // approved Agents whose spec the host has yet to follow
 	failing  []string  // the messages of the cluster's validations that don't pass
 }
 
@@ -47,9 +48,10 @@ type roleCount struct{ masters, arbiters, workers int }
 
 func (c roleCount) total() int { return c.masters + c.arbiters + c.workers }
 
-// startable tells whether an installation begins by itself: exactly the hosts that were asked for are fit and approved.
+// startable tells whether an installation begins by itself: exactly the hosts that were asked for are fit, approved and as
+// their Agents want them: who approves a host may have said in the same breath how it is to be installed.
 func (s clusterState) startable() bool {
-	return *s.cluster.Status == models.ClusterStatusReady && !s.held && s.known == s.wanted && s.approved == s.wanted.total() && s.unsynced == 0
+	return *s.cluster.Status == models.ClusterStatusReady && !s.held && s.known == s.wanted && s.approved == s.wanted.total() && s.unsynced == 0 && s.behind == 0
 }
 
 // clusterConditions are the conditions that follow from the engine's cluster.
@@ -101,7 +103,7 @@ func requirementsMet(s clusterState) installCondition {
 	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling, models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
 		return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
 	case models.ClusterStatusAddingHosts:
-		if swag.BoolValue(s.cluster.Imported) {
+		if conv.Value(s.cluster.Imported) {
 			return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
 		}
 		// A cluster that was installed here goes on to take more hosts at once: the documented listing shows how its installation ended.
@@ -135,8 +137,8 @@ func completed(s clusterState) installCondition {
 // statusInfo is what the engine says of a cluster's state, without the full stop: the conditions' messages go on behind it. Of a cluster that
 // is installed the condition says what the Assisted Installer does, word for word, whatever the engine's own sentence is.
 func statusInfo(cluster *models.Cluster) string {
-	info := strings.TrimSuffix(swag.StringValue(cluster.StatusInfo), ".")
-	if swag.StringValue(cluster.Status) == models.ClusterStatusAddingHosts && !swag.BoolValue(cluster.Imported) || info == "The cluster is installed" {
+	info := strings.TrimSuffix(conv.Value(cluster.StatusInfo), ".")
+	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) || info == "The cluster is installed" {
 		return "Cluster is installed"
 	}
 	return info

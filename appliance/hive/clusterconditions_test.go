@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -55,7 +55,7 @@ func TestTheConditionsOfEachStatus(t *testing.T) {
 }
 
 func clusterIn(status string) *models.Cluster {
-	return &models.Cluster{Status: &status, StatusInfo: swag.String("What it is doing."), ValidationsInfo: "{}"}
+	return &models.Cluster{Status: &status, StatusInfo: conv.Pointer("What it is doing."), ValidationsInfo: "{}"}
 }
 
 func TestAConditionKeepsItsTimeUntilSomethingOfItChanges(t *testing.T) {
@@ -72,7 +72,7 @@ func TestAConditionKeepsItsTimeUntilSomethingOfItChanges(t *testing.T) {
 
 func TestAnImportedClusterAndWhatItsVersionOperatorSays(t *testing.T) {
 	imported := clusterIn("adding-hosts")
-	imported.Imported = swag.Bool(true)
+	imported.Imported = conv.Pointer(true)
 	require.Equal(t, "ClusterAlreadyInstalling", requirementsMet(clusterState{cluster: imported}).reason)
 	finalizing := clusterIn("finalizing")
 	finalizing.MonitoredOperators = []*models.MonitoredOperator{{Name: "cvo", Status: models.OperatorStatusProgressing, StatusInfo: "80% complete"}}

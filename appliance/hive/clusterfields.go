@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -124,14 +124,14 @@ func networkFields() []clusterField {
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.Networking.MachineNetwork = machineNetworkEntries(c)
 			}},
-		textField("spec.networking.networkType", func(w *wishes) **string { return &w.NetworkType }, func(c *models.Cluster) string { return swag.StringValue(c.NetworkType) },
+		textField("spec.networking.networkType", func(w *wishes) **string { return &w.NetworkType }, func(c *models.Cluster) string { return conv.Value(c.NetworkType) },
 			func(p *clusterPair, v string) { p.aci.Spec.Networking.NetworkType = v }),
 		{"spec.networking.userManagedNetworking",
 			func(w *wishes) any { return pointed(w.UserManagedNetworking) },
-			func(c *models.Cluster) any { return swag.BoolValue(c.UserManagedNetworking) },
+			func(c *models.Cluster) any { return conv.Value(c.UserManagedNetworking) },
 			func(w *wishes) { w.UserManagedNetworking = nil },
 			func(p *clusterPair, c *models.Cluster) {
-				p.aci.Spec.Networking.UserManagedNetworking = swag.Bool(swag.BoolValue(c.UserManagedNetworking))
+				p.aci.Spec.Networking.UserManagedNetworking = conv.Pointer(conv.Value(c.UserManagedNetworking))
 			}},
 		{"spec.apiVIPs",
 			func(w *wishes) any { return listWish(apiVIPTexts(w.APIVips)) },
@@ -191,10 +191,10 @@ func hostFields() []clusterField {
 			}},
 		{"spec.mastersSchedulable",
 			func(w *wishes) any { return pointed(w.SchedulableMasters) },
-			func(c *models.Cluster) any { return swag.BoolValue(c.SchedulableMasters) },
+			func(c *models.Cluster) any { return conv.Value(c.SchedulableMasters) },
 			func(w *wishes) { w.SchedulableMasters = nil },
 			func(p *clusterPair, c *models.Cluster) {
-				p.aci.Spec.MastersSchedulable = swag.BoolValue(c.SchedulableMasters)
+				p.aci.Spec.MastersSchedulable = conv.Value(c.SchedulableMasters)
 			}},
 		{"spec.provisionRequirements.controlPlaneAgents",
 			func(w *wishes) any { return pointed(w.ControlPlaneCount) },
@@ -210,10 +210,10 @@ func hostFields() []clusterField {
 func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
 	spec := p.aci.Spec
 	w := &wishes{
-		Name: swag.String(p.cd.Spec.ClusterName), BaseDNSDomain: swag.String(p.cd.Spec.BaseDomain),
-		SSHPublicKey: swag.String(strings.TrimSpace(spec.SSHPublicKey)), Hyperthreading: swag.String(hyperthreading(p.aci)),
-		SchedulableMasters: swag.Bool(spec.MastersSchedulable), ControlPlaneCount: swag.Int64(int64(spec.ProvisionRequirements.ControlPlaneAgents)),
-		UserManagedNetworking: swag.Bool(userManaged(p.aci)),
+		Name: conv.Pointer(p.cd.Spec.ClusterName), BaseDNSDomain: conv.Pointer(p.cd.Spec.BaseDomain),
+		SSHPublicKey: conv.Pointer(strings.TrimSpace(spec.SSHPublicKey)), Hyperthreading: conv.Pointer(hyperthreading(p.aci)),
+		SchedulableMasters: conv.Pointer(spec.MastersSchedulable), ControlPlaneCount: conv.Pointer[int64](int64(spec.ProvisionRequirements.ControlPlaneAgents)),
+		UserManagedNetworking: conv.Pointer(userManaged(p.aci)),
 	}
 	proxy := spec.Proxy
 	if proxy == nil {
@@ -224,7 +224,7 @@ func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
 		w.Tags = &tags
 	}
 	if len(p.ntp) > 0 {
-		w.AdditionalNtpSource = swag.String(strings.Join(p.ntp, ","))
+		w.AdditionalNtpSource = conv.Pointer(strings.Join(p.ntp, ","))
 	}
 	if e := spec.DiskEncryption; e != nil {
 		w.DiskEncryption = orNoEncryption(&models.DiskEncryption{EnableOn: e.EnableOn, Mode: e.Mode, TangServers: e.TangServers})
@@ -270,9 +270,9 @@ func wishNetworks(w *wishes, p clusterPair, held *models.Cluster) error {
 	}
 	switch {
 	case spec.Networking.NetworkType != "":
-		w.NetworkType = swag.String(spec.Networking.NetworkType)
+		w.NetworkType = conv.Pointer(spec.Networking.NetworkType)
 	case !p.cd.Spec.Installed:
-		w.NetworkType = swag.String(defaultNetworkType(w, held))
+		w.NetworkType = conv.Pointer(defaultNetworkType(w, held))
 	}
 	return nil
 }
@@ -437,7 +437,7 @@ func showPlatform(aci *hiveext.AgentClusterInstall, c *models.Cluster) {
 	aci.Spec.PlatformType, aci.Spec.ExternalPlatformSpec = platformName(c.Platform), nil
 	if external := c.Platform.External; external != nil {
 		aci.Spec.ExternalPlatformSpec = &hiveext.ExternalPlatformSpec{
-			PlatformName: swag.StringValue(external.PlatformName), CloudControllerManager: hiveext.CloudControllerManager(swag.StringValue(external.CloudControllerManager)),
+			PlatformName: conv.Value(external.PlatformName), CloudControllerManager: hiveext.CloudControllerManager(conv.Value(external.CloudControllerManager)),
 		}
 	}
 }
@@ -448,7 +448,7 @@ func platformText(p *models.Platform) any {
 	}
 	text := string(*p.Type)
 	if p.External != nil && *p.Type == models.PlatformTypeExternal {
-		text += " " + swag.StringValue(p.External.PlatformName) + " " + swag.StringValue(p.External.CloudControllerManager)
+		text += " " + conv.Value(p.External.PlatformName) + " " + conv.Value(p.External.CloudControllerManager)
 	}
 	return text
 }
@@ -458,7 +458,7 @@ func orNoEncryption(held *models.DiskEncryption) *models.DiskEncryption {
 	if held != nil {
 		e = *held
 	}
-	e.EnableOn, e.Mode = swag.String(cmp.Or(swag.StringValue(e.EnableOn), models.DiskEncryptionEnableOnNone)), swag.String(cmp.Or(swag.StringValue(e.Mode), models.DiskEncryptionModeTpmv2))
+	e.EnableOn, e.Mode = conv.Pointer(cmp.Or(conv.Value(e.EnableOn), models.DiskEncryptionEnableOnNone)), conv.Pointer(cmp.Or(conv.Value(e.Mode), models.DiskEncryptionModeTpmv2))
 	return &e
 }
 

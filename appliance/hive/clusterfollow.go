@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -120,14 +120,14 @@ func (c *Clusters) register(ctx context.Context, s *situation) error {
 	params := &models.ClusterCreateParams{
 		Name: w.Name, BaseDNSDomain: *w.BaseDNSDomain, PullSecret: &s.pullSecret, OpenshiftVersion: &release.OpenshiftVersion,
 		OcpReleaseImage: release.URL, CPUArchitecture: release.CPUArchitecture,
-		VipDhcpAllocation: swag.Bool(false), APIVips: w.APIVips, IngressVips: w.IngressVips, SSHPublicKey: *w.SSHPublicKey,
+		VipDhcpAllocation: conv.Pointer(false), APIVips: w.APIVips, IngressVips: w.IngressVips, SSHPublicKey: *w.SSHPublicKey,
 		UserManagedNetworking: w.UserManagedNetworking, Platform: w.Platform, SchedulableMasters: w.SchedulableMasters, ControlPlaneCount: w.ControlPlaneCount,
 		ClusterNetworks: w.ClusterNetworks, ServiceNetworks: w.ServiceNetworks, MachineNetworks: w.MachineNetworks, NetworkType: w.NetworkType,
 		AdditionalNtpSource: w.AdditionalNtpSource, Hyperthreading: w.Hyperthreading, DiskEncryption: w.DiskEncryption, LoadBalancer: w.LoadBalancer,
 		HTTPProxy: w.HTTPProxy, HTTPSProxy: w.HTTPSProxy, NoProxy: w.NoProxy, Tags: w.Tags, IgnitionEndpoint: s.ignitionEndpoint(),
 	}
 	if singleNode(s.aci) {
-		params.HighAvailabilityMode = swag.String(models.ClusterHighAvailabilityModeNone)
+		params.HighAvailabilityMode = conv.Pointer(models.ClusterHighAvailabilityModeNone)
 	}
 	_, err = c.engine.RegisterCluster(ctx, params, of)
 	return err
@@ -135,7 +135,7 @@ func (c *Clusters) register(ctx context.Context, s *situation) error {
 
 func (c *Clusters) importCluster(ctx context.Context, s *situation, of engine.Object) error {
 	params := &models.ImportClusterParams{
-		Name: &s.cd.Spec.ClusterName, APIVipDnsname: swag.String("api." + s.cd.Spec.ClusterName + "." + s.cd.Spec.BaseDomain),
+		Name: &s.cd.Spec.ClusterName, APIVipDnsname: conv.Pointer("api." + s.cd.Spec.ClusterName + "." + s.cd.Spec.BaseDomain),
 		OpenshiftClusterID: new(strfmt.UUID),
 	}
 	metadata := s.cd.Spec.ClusterMetadata
@@ -161,7 +161,7 @@ func (s *situation) ignitionEndpoint() *models.IgnitionEndpoint {
 	if e == nil {
 		return nil
 	}
-	endpoint := &models.IgnitionEndpoint{URL: swag.String(e.Url)}
+	endpoint := &models.IgnitionEndpoint{URL: conv.Pointer(e.Url)}
 	if s.endpointCA != "" {
 		endpoint.CaCertificate = &s.endpointCA
 	}
@@ -234,7 +234,7 @@ func keptFields(w *wishes, cluster *models.Cluster) map[string]string {
 
 func (c *Clusters) pushFields(ctx context.Context, s *situation, w *wishes) error {
 	changed, vips := false, *w
-	switched := *w.UserManagedNetworking != swag.BoolValue(s.view.UserManagedNetworking)
+	switched := *w.UserManagedNetworking != conv.Value(s.view.UserManagedNetworking)
 	for _, field := range clusterFields() {
 		if field.differs(w, s.view.Cluster) {
 			changed = true
@@ -266,7 +266,7 @@ func sameEndpoint(a, b *models.IgnitionEndpoint) bool {
 		if e == nil {
 			return " "
 		}
-		return swag.StringValue(e.URL) + " " + swag.StringValue(e.CaCertificate)
+		return conv.Value(e.URL) + " " + conv.Value(e.CaCertificate)
 	}
 	return text(a) == text(b)
 }
@@ -349,12 +349,13 @@ func (c *Clusters) goOn(ctx context.Context, s *situation) error {
 			return err
 		}
 		if *view.Status == models.ClusterStatusAddingHosts {
-			ready, err = c.approvedHosts(tx, rows, view)
+			ready, state.behind, err = c.approvedHosts(tx, rows, view)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
+	s.behind = state.behind > 0
 	id := s.view.ID.String()
 	switch {
 	case state.startable():

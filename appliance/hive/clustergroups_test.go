@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -123,7 +123,7 @@ func TestNetworks(t *testing.T) {
 			require.Equal(t, engine.DefaultServiceNetwork, string(c.ServiceNetworks[0].Cidr))
 		}},
 		{"user-managed networking with virtual addresses", func(aci *hiveext.AgentClusterInstall) {
-			aci.Spec.Networking.UserManagedNetworking = swag.Bool(true)
+			aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true)
 		}, "VIP", nil},
 		{"the deprecated single addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.APIVIP, aci.Spec.APIVIPs, aci.Spec.IngressVIP, aci.Spec.IngressVIPs = "192.168.10.6", nil, "192.168.10.7", nil
@@ -148,7 +148,7 @@ func TestNetworks(t *testing.T) {
 func TestUserManagedNetworkingIsRefusedLaterToo(t *testing.T) {
 	b := newClusterBench(t)
 	b.given(threeNodesManifest, nil)
-	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = swag.Bool(true) })
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true) })
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "")
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = nil })
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
@@ -322,7 +322,7 @@ func TestTheOptionsOfAnAgentClusterInstall(t *testing.T) {
 			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Enabled"}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "masters", c.Hyperthreading) }},
 		{"disk encryption", func(aci *hiveext.AgentClusterInstall) {
-			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: swag.String("all"), Mode: swag.String("tpmv2")}
+			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: conv.Pointer("all"), Mode: conv.Pointer("tpmv2")}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "all", *c.DiskEncryption.EnableOn) }},
 		{"a proxy", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128", HTTPSProxy: "http://proxy.site.test:3128", NoProxy: "site.test"}

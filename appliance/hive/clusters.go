@@ -49,6 +49,7 @@ const (
 // How soon something is looked at again by itself that did not work for a reason which may pass.
 const (
 	retryFault     = 10 * time.Second
+	retryBehind    = time.Second // hosts are told by the Agents' own reconciler
 	retryManifests = time.Minute
 )
 
@@ -127,6 +128,8 @@ func (c *Clusters) Reconcile(ctx context.Context, namespace, name string) (time.
 		return retryManifests, nil
 	case fault != nil && !isInput(fault):
 		return retryFault, nil
+	case s.behind:
+		return retryBehind, nil
 	}
 	return 0, nil
 }

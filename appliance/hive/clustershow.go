@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/api/common"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
@@ -125,10 +125,10 @@ func (c *Clusters) showCluster(aci *hiveext.AgentClusterInstall, cluster *models
 	is.MachineNetwork = machineNetworkEntries(cluster)
 	is.APIVIPs, is.IngressVIPs = apiVIPTexts(cluster.APIVips), ingressVIPTexts(cluster.IngressVips)
 	is.APIVIP, is.IngressVIP = first(is.APIVIPs), first(is.IngressVIPs)
-	is.UserManagedNetworking = swag.Bool(swag.BoolValue(cluster.UserManagedNetworking))
+	is.UserManagedNetworking = conv.Pointer(conv.Value(cluster.UserManagedNetworking))
 	is.PlatformType = platformName(cluster.Platform)
 	is.ValidationsInfo = groups
-	is.DebugInfo.State, is.DebugInfo.StateInfo = *cluster.Status, swag.StringValue(cluster.StatusInfo)
+	is.DebugInfo.State, is.DebugInfo.StateInfo = *cluster.Status, conv.Value(cluster.StatusInfo)
 	if is.DebugInfo.EventsURL == "" && *cluster.Status != models.ClusterStatusInstalled {
 		is.DebugInfo.EventsURL = c.URL + "/api/assisted-install/v2/events?cluster_id=" + cluster.ID.String()
 	}
@@ -222,6 +222,9 @@ func (c *Clusters) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterV
 		}
 		if agent != nil && agent.Spec.Approved {
 			state.approved++
+			if agentBehind(agent, host) {
+				state.behind++
+			}
 		}
 	}
 	return state, nil
@@ -246,26 +249,33 @@ func agentUnsynced(agent *agentinstall.Agent) bool {
 	})
 }
 
-// approvedHosts are those that can join an installed cluster now.
-func (c *Clusters) approvedHosts(tx *store.Tx, rows engine.Rows, view *engine.ClusterView) ([]*engine.HostView, error) {
+// agentBehind tells whether an Agent wants what its host was not told yet.
+func agentBehind(agent *agentinstall.Agent, host *engine.HostView) bool {
+	return agent.Generation != host.Object.Generation
+}
+
+// approvedHosts are those that can join an installed cluster now, and how many have yet to follow their Agents.
+func (c *Clusters) approvedHosts(tx *store.Tx, rows engine.Rows, view *engine.ClusterView) (approved []*engine.HostView, behind int, err error) {
 	hosts, err := rows.ClusterHosts(view.ID.String())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var approved []*engine.HostView
 	for _, host := range hosts {
-		if *host.Status != models.HostStatusKnown || swag.StringValue(host.Kind) != models.HostKindAddToExistingClusterHost {
+		if *host.Status != models.HostStatusKnown || conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
 			continue
 		}
 		agent, err := c.agentOf(tx, host)
-		if err != nil {
-			return nil, err
-		}
-		if agent != nil && agent.Spec.Approved && !agentUnsynced(agent) {
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case agent == nil || !agent.Spec.Approved || agentUnsynced(agent):
+		case agentBehind(agent, host):
+			behind++
+		default:
 			approved = append(approved, host)
 		}
 	}
-	return approved, nil
+	return approved, behind, nil
 }
 
 // writeBack writes into the specs what was changed of the cluster by other doors. It holds while the cluster has followed the specs: else they

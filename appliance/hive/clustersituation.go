@@ -27,9 +27,10 @@ type situation struct {
 	clusterPair
 	namespace, name string // of the ClusterDeployment
 
-	view  *engine.ClusterView // nil: the engine has no such cluster
-	acted acted               // what the cluster has followed
-	held  string              // its pull secret
+	behind bool                // Agents of it have yet to be followed
+	view   *engine.ClusterView // nil: the engine has no such cluster
+	acted  acted               // what the cluster has followed
+	held   string              // its pull secret
 
 	fault      error // what keeps the objects from being followed at all
 	pullSecret string

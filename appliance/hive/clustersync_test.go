@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -22,7 +22,7 @@ func TestWhatIsChangedByRESTIsWrittenIntoTheSpecAndStays(t *testing.T) {
 	before := b.aci().Generation
 	id := b.made().ID.String()
 	_, err := b.engine.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{
-		APIVips: []*models.APIVip{{IP: "192.168.10.44"}}, HTTPProxy: swag.String("http://proxy.site.test:3128"), Hyperthreading: swag.String("workers"),
+		APIVips: []*models.APIVip{{IP: "192.168.10.44"}}, HTTPProxy: conv.Pointer("http://proxy.site.test:3128"), Hyperthreading: conv.Pointer("workers"),
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.engine.SetInstallConfigOverride(t.Context(), id, `{"fips":true}`))
@@ -45,7 +45,7 @@ func TestAClusterMadeByRESTHasItsObjects(t *testing.T) {
 	b := newClusterBench(t)
 	register := func(name string) *models.Cluster {
 		made, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-			Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(sitePullSecret),
+			Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
 			APIVips: []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}},
 		})
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestClustersOfBeforeTheDoorWasOpenedGetTheirObjectsAtTheStart(t *testing.T)
 	b.stop()
 	b.engine.Projector = nil
 	_, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: swag.String("old"), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(sitePullSecret),
+		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
 	})
 	require.NoError(t, err)
 	b.open(b.db)

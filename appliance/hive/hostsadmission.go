@@ -2,7 +2,6 @@ package hive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,6 +56,11 @@ func (a HostsAdmission) Validate(_ context.Context, request admission.Attributes
 }
 
 // decode reads an object and the one that was there before; was is nil for a new one.
+// refusal is what a hub's webhook answers, word for word: people and scripts know these sentences.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
 func decode[T any](fresh, held *unstructured.Unstructured) (is, was *T, err error) {
 	is = new(T)
 	if err := objects.Into(fresh, is); err != nil || held == nil {
@@ -72,15 +76,15 @@ func (a HostsAdmission) checkInfraEnv(fresh, held *unstructured.Unstructured) er
 	case err != nil:
 		return err
 	case was == nil && is.Spec.ClusterRef != nil && is.Spec.OSImageVersion != "":
-		return errors.New("Either Spec.ClusterRef or Spec.OSImageVersion should be specified (not both).")
+		return refusal("Either Spec.ClusterRef or Spec.OSImageVersion should be specified (not both).")
 	case was == nil:
 		return nil
 	case referenceKey(is.Spec.ClusterRef) != referenceKey(was.Spec.ClusterRef):
-		return errors.New("Attempted to change Spec.ClusterRef which is immutable after InfraEnv creation.")
+		return refusal("Attempted to change Spec.ClusterRef which is immutable after InfraEnv creation.")
 	case architectureOf(is) != architectureOf(was):
-		return errors.New("Attempted to change Spec.CpuArchitecture which is immutable after InfraEnv creation.")
+		return refusal("Attempted to change Spec.CpuArchitecture which is immutable after InfraEnv creation.")
 	case is.Spec.ClusterRef != nil && was.Spec.OSImageVersion == "" && is.Spec.OSImageVersion != "" && !a.clusterInstalled(is.Spec.ClusterRef):
-		return errors.New("spec.OSImageVersion is not valid. It can't be added alongside with a clusterRef when the cluster is not installed yet.")
+		return refusal("spec.OSImageVersion is not valid. It can't be added alongside with a clusterRef when the cluster is not installed yet.")
 	}
 	return nil
 }
@@ -109,7 +113,7 @@ func checkAgent(fresh, held *unstructured.Unstructured) error {
 		return err
 	}
 	if is.Spec.InstallationDiskID != "" && is.Spec.InstallationDiskPath != "" {
-		return errors.New("Either InstallationDiskID or InstallationDiskPath can be set, not both.")
+		return refusal("Either InstallationDiskID or InstallationDiskPath can be set, not both.")
 	}
 	if was == nil || referenceKey(is.Spec.ClusterDeploymentName) == referenceKey(was.Spec.ClusterDeploymentName) || !slices.Contains(statesCommitted, is.Status.DebugInfo.State) {
 		return nil
@@ -117,7 +121,7 @@ func checkAgent(fresh, held *unstructured.Unstructured) error {
 	if is.Status.Kind == models.HostKindAddToExistingClusterHost && is.Spec.ClusterDeploymentName == nil {
 		return nil
 	}
-	return errors.New("Attempted to change Spec.ClusterDeploymentName which is immutable during Agent installation.")
+	return refusal("Attempted to change Spec.ClusterDeploymentName which is immutable during Agent installation.")
 }
 
 func checkClassification(fresh, held *unstructured.Unstructured) error {
@@ -126,7 +130,7 @@ func checkClassification(fresh, held *unstructured.Unstructured) error {
 		return err
 	}
 	if was != nil && (is.Spec.LabelKey != was.Spec.LabelKey || is.Spec.LabelValue != was.Spec.LabelValue) {
-		return errors.New("Label modified: the specified label may not be modified after creation")
+		return refusal("Label modified: the specified label may not be modified after creation")
 	}
 	var faults []string
 	faults = append(faults, validation.IsQualifiedName(classificationPrefix+is.Spec.LabelKey)...)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
@@ -258,7 +258,7 @@ func (b *hostsBench) agentCondition(m *machine, name string, status corev1.Condi
 func (b *hostsBench) cluster(name string) string {
 	b.Helper()
 	made, err := b.engine.RegisterCluster(b.Context(), &models.ClusterCreateParams{
-		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: swag.String("4.20.8"), PullSecret: swag.String(sitePullSecret), ControlPlaneCount: swag.Int64(1),
+		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret), ControlPlaneCount: conv.Pointer[int64](1),
 	}, engine.Object{Key: "site/" + name, Generation: 1})
 	require.NoError(b, err)
 	b.apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: " + name + ", labels: {cluster: " + made.ID.String() + "}}\nspec: {clusterName: " + name + "}")

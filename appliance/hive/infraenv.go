@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -363,7 +363,7 @@ func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, e
 		return nil, err
 	}
 	for _, host := range hosts {
-		if host.ClusterID != nil && !slices.Contains(statesInstalled, swag.StringValue(host.Status)) {
+		if host.ClusterID != nil && !slices.Contains(statesInstalled, conv.Value(host.Status)) {
 			busy = append(busy, host.ID.String())
 		}
 	}

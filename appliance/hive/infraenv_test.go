@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -255,7 +255,7 @@ func TestAChangeByRESTShowsInTheSpecAndNeitherUndoesTheOther(t *testing.T) {
 		MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:09", LogicalNicName: "eth0"}},
 	}}
 	_, err := b.engine.UpdateInfraEnv(t.Context(), b.envID("pool"), &models.InfraEnvUpdateParams{
-		SSHAuthorizedKey: swag.String("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0hVBmRHzYOOQJt7UQ9XDUYzyUKwqmVRAtcUiGqGTfd me"), ImageType: models.ImageTypeFullIso,
+		SSHAuthorizedKey: conv.Pointer("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0hVBmRHzYOOQJt7UQ9XDUYzyUKwqmVRAtcUiGqGTfd me"), ImageType: models.ImageTypeFullIso,
 		StaticNetworkConfig: network,
 	})
 	require.NoError(t, err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,8 +41,8 @@ func (b *hostsBench) traces() []string {
 func TestAnInfraEnvMadeByRESTHasTheObjectsItWouldHaveBeenMadeBy(t *testing.T) {
 	b := newHostsBench(t)
 	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-		Name: swag.String("Depot_7"), PullSecret: swag.String(sitePullSecret), OpenshiftVersion: "4.20.8", ImageType: models.ImageTypeFullIso,
-		Proxy: &models.Proxy{HTTPProxy: swag.String("http://proxy.site.test:3128")},
+		Name: conv.Pointer("Depot_7"), PullSecret: conv.Pointer(sitePullSecret), OpenshiftVersion: "4.20.8", ImageType: models.ImageTypeFullIso,
+		Proxy: &models.Proxy{HTTPProxy: conv.Pointer("http://proxy.site.test:3128")},
 	})
 	require.NoError(t, err)
 	b.quiet()
@@ -72,7 +72,7 @@ func TestAnInfraEnvMadeByRESTHasTheObjectsItWouldHaveBeenMadeBy(t *testing.T) {
 func TestAnInfraEnvOfAClusterMadeByRESTLivesInTheClustersNamespaceAndGoesWithIt(t *testing.T) {
 	b := newHostsBench(t)
 	id := strfmt.UUID(b.cluster("one"))
-	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: swag.String("one_infra-env"), PullSecret: swag.String(sitePullSecret), ClusterID: &id})
+	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("one_infra-env"), PullSecret: conv.Pointer(sitePullSecret), ClusterID: &id})
 	require.NoError(t, err)
 	b.quiet()
 	require.Equal(t, clusterReference("one"), b.infraEnv("one").Spec.ClusterRef)
@@ -86,7 +86,7 @@ func TestAnInfraEnvOfAClusterMadeByRESTLivesInTheClustersNamespaceAndGoesWithIt(
 func TestInfraEnvsThatWereThereBeforeTheDoorWasOpenedAreShown(t *testing.T) {
 	b := newHostsBench(t)
 	b.engine.Projector = nil
-	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: swag.String("pool"), PullSecret: swag.String(sitePullSecret), OpenshiftVersion: "4.20.8"})
+	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("pool"), PullSecret: conv.Pointer(sitePullSecret), OpenshiftVersion: "4.20.8"})
 	require.NoError(t, err)
 	m := &machine{b: b, env: env.ID.String(), number: 1, id: "00000000-0000-4000-8000-000000000001"}
 	m.register()

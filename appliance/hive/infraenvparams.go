@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/objects/agentinstall"
@@ -87,7 +87,7 @@ func proxyParams(p *agentinstall.Proxy) *models.Proxy {
 	if p == nil {
 		p = &agentinstall.Proxy{}
 	}
-	return &models.Proxy{HTTPProxy: swag.String(p.HTTPProxy), HTTPSProxy: swag.String(p.HTTPSProxy), NoProxy: swag.String(p.NoProxy)}
+	return &models.Proxy{HTTPProxy: conv.Pointer(p.HTTPProxy), HTTPSProxy: conv.Pointer(p.HTTPSProxy), NoProxy: conv.Pointer(p.NoProxy)}
 }
 
 func kernelArguments(arguments []agentinstall.KernelArgument) models.KernelArguments {

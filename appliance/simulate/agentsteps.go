@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/openshift/assisted-service/models"
@@ -199,7 +199,7 @@ func (s *system) synchronizeTime(_ context.Context, args []string) outcome {
 	if err := decodeArguments("ntp synchronizer", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
-	names := strings.FieldsFunc(swag.StringValue(request.NtpSource), func(r rune) bool { return r == ',' || r == ' ' })
+	names := strings.FieldsFunc(conv.Value(request.NtpSource), func(r rune) bool { return r == ',' || r == ' ' })
 	if len(names) == 0 {
 		names = []string{s.machine.gateway.String()}
 	}
@@ -230,7 +230,7 @@ func (s *system) resolveDomains(ctx context.Context, args []string) outcome {
 		resolved := &models.DomainResolutionResponseDomain{
 			DomainName: domain.DomainName, IPV4Addresses: []strfmt.IPv4{}, IPV6Addresses: []strfmt.IPv6{}, Cnames: []string{},
 		}
-		for _, address := range s.addressesOf(ctx, swag.StringValue(domain.DomainName)) {
+		for _, address := range s.addressesOf(ctx, conv.Value(domain.DomainName)) {
 			if address.Is4() {
 				resolved.IPV4Addresses = append(resolved.IPV4Addresses, strfmt.IPv4(address.String()))
 			} else {
@@ -287,7 +287,7 @@ func (s *system) checkTang(_ context.Context, args []string) outcome {
 		URL        string `json:"url"`
 		Thumbprint string `json:"thumbprint"`
 	}
-	if err := json.Unmarshal([]byte(swag.StringValue(request.TangServers)), &servers); err != nil {
+	if err := json.Unmarshal([]byte(conv.Value(request.TangServers)), &servers); err != nil {
 		return failed(exitFailed, fmt.Errorf("the list of tang servers cannot be read: %w", err))
 	}
 	response := models.TangConnectivityResponse{IsSuccess: true, TangServerResponse: []*models.TangServerResponse{}}
@@ -309,7 +309,7 @@ func (s *system) checkAPIVip(_ context.Context, args []string) outcome {
 	if err := decodeArguments("api vip connectivity check", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
-	return answered(models.APIVipConnectivityResponse{IsSuccess: true, URL: swag.StringValue(request.URL), Ignition: `{"ignition":{"version":"3.2.0"}}`})
+	return answered(models.APIVipConnectivityResponse{IsSuccess: true, URL: conv.Value(request.URL), Ignition: `{"ignition":{"version":"3.2.0"}}`})
 }
 
 func (s *system) verifyVips(_ context.Context, args []string) outcome {

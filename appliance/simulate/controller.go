@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"go.yaml.in/yaml/v3"
 )
@@ -124,7 +124,7 @@ func (cl *cluster) tick(ctx context.Context) bool {
 		}
 		if ours := cl.crew.neighbour(*h.ID); ours != nil {
 			if order := cl.judge(state, h, ours); order == nil || ours.order(order, standing[*h.ID]) {
-				cl.restartedIn[*h.ID] = swag.StringValue(h.Status)
+				cl.restartedIn[*h.ID] = conv.Value(h.Status)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (cl *cluster) leads(state *models.Cluster) bool {
 
 // judge says what the cluster's state means for a host of the crew: an order, or nil while there is none.
 func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) error {
-	status, clusterStatus := swag.StringValue(h.Status), swag.StringValue(state.Status)
+	status, clusterStatus := conv.Value(h.Status), conv.Value(state.Status)
 	onDisk := ours.isUpFromDisk()
 	if status != models.HostStatusError && clusterStatus != models.ClusterStatusError {
 		delete(cl.failedAt, *h.ID)
@@ -197,10 +197,10 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host) error {
 	var why error
 	switch {
-	case swag.StringValue(h.Status) == models.HostStatusError:
-		why = fmt.Errorf("its installation failed: %s", swag.StringValue(h.StatusInfo))
-	case swag.StringValue(state.Status) == models.ClusterStatusError:
-		why = fmt.Errorf("its cluster's installation failed: %s", swag.StringValue(state.StatusInfo))
+	case conv.Value(h.Status) == models.HostStatusError:
+		why = fmt.Errorf("its installation failed: %s", conv.Value(h.StatusInfo))
+	case conv.Value(state.Status) == models.ClusterStatusError:
+		why = fmt.Errorf("its cluster's installation failed: %s", conv.Value(state.StatusInfo))
 	default:
 		return nil
 	}
@@ -217,7 +217,7 @@ func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host) error {
 
 // over is true when nothing is left to be watched.
 func (cl *cluster) over(state *models.Cluster) bool {
-	switch swag.StringValue(state.Status) {
+	switch conv.Value(state.Status) {
 	case models.ClusterStatusInstalled:
 		return !cl.isFinalizing()
 	case models.ClusterStatusError, models.ClusterStatusCancelled:
@@ -237,7 +237,7 @@ func (cl *cluster) over(state *models.Cluster) bool {
 // speakForNodes reports what nodes that are up from their disks have reached since they were seen to restart. First the bootstrap does
 // so, then the controller; they report the same stages.
 func (cl *cluster) speakForNodes(ctx context.Context, state *models.Cluster) {
-	if swag.StringValue(state.Kind) == models.ClusterKindAddHostsCluster {
+	if conv.Value(state.Kind) == models.ClusterKindAddHostsCluster {
 		return
 	}
 	single := countMasters(state) == 1
@@ -269,7 +269,7 @@ func countMasters(state *models.Cluster) int {
 
 // speakFor reports the stages that one node has reached by now.
 func (cl *cluster) speakFor(ctx context.Context, h *models.Host, single bool) {
-	switch swag.StringValue(h.Status) {
+	switch conv.Value(h.Status) {
 	case models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction, models.HostStatusInstalling:
 	default:
 		return
@@ -369,7 +369,7 @@ func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
 
 // finalizeOnce lets the controller finish the installation as soon as the cluster is finalizing.
 func (cl *cluster) finalizeOnce(ctx context.Context, state *models.Cluster) {
-	if swag.StringValue(state.Status) != models.ClusterStatusFinalizing || cl.isFinalizing() {
+	if conv.Value(state.Status) != models.ClusterStatusFinalizing || cl.isFinalizing() {
 		return
 	}
 	ctx, cl.finisher = context.WithCancel(ctx)
@@ -421,9 +421,9 @@ func finalizingStages() []models.FinalizingStage {
 
 // finish brings the cluster to its end and reports it, good or bad. What it reports is repeated until it is taken.
 func (c *controller) finish(ctx context.Context) {
-	completion := &models.CompletionParams{IsSuccess: swag.Bool(true)}
+	completion := &models.CompletionParams{IsSuccess: conv.Pointer(true)}
 	if err := c.postInstall(ctx); err != nil {
-		completion.IsSuccess, completion.ErrorInfo = swag.Bool(false), err.Error()
+		completion.IsSuccess, completion.ErrorInfo = conv.Pointer(false), err.Error()
 	}
 	if ctx.Err() != nil || c.forever(ctx, func() error { return c.api.completeInstallation(ctx, c.id, completion) }) != nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -286,7 +286,7 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 		cancelled = true
 		a.status = models.ClusterStatusCancelled
 		for _, other := range a.hosts {
-			other.Status = swag.String(models.HostStatusCancelled)
+			other.Status = conv.Pointer(models.HostStatusCancelled)
 			if isAfterReboot(other.Progress.CurrentStage) {
 				other.Progress.CurrentStage = models.HostStageRebooting // nobody has joined
 			}
@@ -301,9 +301,9 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 		a.stages = map[strfmt.UUID][]models.HostStage{}
 		a.prepared = map[strfmt.UUID]map[models.StepType]bool{}
 		for _, h := range a.hosts {
-			h.Status = swag.String(models.HostStatusResetting)
+			h.Status = conv.Pointer(models.HostStatusResetting)
 			if isAfterReboot(h.Progress.CurrentStage) {
-				h.Status = swag.String(models.HostStatusResettingPendingUserAction)
+				h.Status = conv.Pointer(models.HostStatusResettingPendingUserAction)
 			}
 			h.Progress, h.Bootstrap = &models.HostProgressInfo{}, false
 		}
@@ -368,7 +368,7 @@ func TestAHostThatFailedCanBeKept(t *testing.T) {
 			a.status = models.ClusterStatusInsufficient
 			a.expect = 0
 			for _, h := range a.hosts {
-				h.Status = swag.String(models.HostStatusResetting)
+				h.Status = conv.Pointer(models.HostStatusResetting)
 			}
 		}
 	}

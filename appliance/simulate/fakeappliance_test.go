@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/random"
@@ -144,7 +144,7 @@ func (a *appliance) checked(next http.Handler) http.Handler {
 		}
 		if a.refuse != nil {
 			if status := a.refuse(r); status != 0 {
-				a.answer(w, status, &models.Error{Reason: swag.String("refused by the test")})
+				a.answer(w, status, &models.Error{Reason: conv.Pointer("refused by the test")})
 				return
 			}
 		}
@@ -190,7 +190,7 @@ func (a *appliance) routes(mux *http.ServeMux) {
 			var h *models.Host
 			if id := r.PathValue("host"); id != "" {
 				if h = a.hosts[strfmt.UUID(id)]; h == nil {
-					a.answer(w, http.StatusNotFound, &models.Error{Reason: swag.String("no such host")})
+					a.answer(w, http.StatusNotFound, &models.Error{Reason: conv.Pointer("no such host")})
 					return
 				}
 			}
@@ -198,7 +198,7 @@ func (a *appliance) routes(mux *http.ServeMux) {
 		})
 	}
 	handle("GET /infra-envs/{ie}/downloads/image-url", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
-		a.answer(w, http.StatusOK, &models.PresignedURL{URL: swag.String("/images/full.iso")})
+		a.answer(w, http.StatusOK, &models.PresignedURL{URL: conv.Pointer("/images/full.iso")})
 	})
 	mux.HandleFunc("GET /images/full.iso", a.serveImage)
 	mux.HandleFunc("GET /images/full.iso.sha256", func(w http.ResponseWriter, r *http.Request) {
@@ -349,23 +349,23 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 	a.registrations[id]++
 	h, known := a.hosts[id]
 	if !known {
-		h = &models.Host{ID: &id, InfraEnvID: a.infraEnv, Kind: swag.String(models.HostKindHost), Progress: &models.HostProgressInfo{}, Href: swag.String("")}
+		h = &models.Host{ID: &id, InfraEnvID: a.infraEnv, Kind: conv.Pointer(models.HostKindHost), Progress: &models.HostProgressInfo{}, Href: conv.Pointer("")}
 		if !a.unbound {
 			h.ClusterID = &a.cluster
 		}
 		a.hosts[id] = h
 		a.order = append(a.order, id)
 	}
-	switch swag.StringValue(h.Status) {
+	switch conv.Value(h.Status) {
 	case models.HostStatusInstalling, models.HostStatusInstallingInProgress:
 		if h.Progress.CurrentStage == models.HostStageRebooting {
-			h.Status = swag.String(models.HostStatusInstallingPendingUserAction)
+			h.Status = conv.Pointer(models.HostStatusInstallingPendingUserAction)
 		} else {
 			assert.Fail(a.t, "a host registered in the middle of its installation", "at %s", h.Progress.CurrentStage)
 		}
 	case models.HostStatusError, models.HostStatusCancelled, models.HostStatusInstalled:
 	default:
-		h.Status, h.Progress = swag.String(models.HostStatusDiscovering), &models.HostProgressInfo{}
+		h.Status, h.Progress = conv.Pointer(models.HostStatusDiscovering), &models.HostProgressInfo{}
 	}
 	request, err := json.Marshal(models.NextStepCmdRequest{InfraEnvID: &a.infraEnv, HostID: &id, AgentVersion: &a.images[0]})
 	assert.NoError(a.t, err)
@@ -377,7 +377,7 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 
 func (a *appliance) describe(withHosts bool) *models.Cluster {
 	c := &models.Cluster{
-		ID: &a.cluster, Kind: swag.String(models.ClusterKindCluster), Status: &a.status, StatusInfo: swag.String("as the test says"),
+		ID: &a.cluster, Kind: conv.Pointer(models.ClusterKindCluster), Status: &a.status, StatusInfo: conv.Pointer("as the test says"),
 		OpenshiftVersion: "4.20.3", Progress: &models.ClusterProgressInfo{},
 	}
 	if len(a.finalizing) > 0 {
@@ -411,7 +411,7 @@ func (a *appliance) instruct(w http.ResponseWriter, r *http.Request, h *models.H
 	assert.NoError(a.t, err)
 	a.timestamps[*h.ID] = timestamp
 
-	steps := &models.Steps{NextInstructionSeconds: 60, PostStepAction: swag.String(models.StepsPostStepActionContinue), Instructions: []*models.Step{}}
+	steps := &models.Steps{NextInstructionSeconds: 60, PostStepAction: conv.Pointer(models.StepsPostStepActionContinue), Instructions: []*models.Step{}}
 	id := string(*h.ID)
 	status := *h.Status
 	switch status {
@@ -431,12 +431,12 @@ func (a *appliance) instruct(w http.ResponseWriter, r *http.Request, h *models.H
 		steps.Instructions = []*models.Step{stepOf(models.StepTypeInstall, a.installRequest(h))}
 	case models.HostStatusError, models.HostStatusCancelled:
 		steps.Instructions = []*models.Step{stepOf(models.StepTypeLogsGather, a.jsonText(models.LogsGatherCmdRequest{
-			Bootstrap: swag.Bool(h.Bootstrap), ClusterID: &a.cluster, HostID: h.ID, InfraEnvID: &a.infraEnv, MasterIps: []string{},
+			Bootstrap: conv.Pointer(h.Bootstrap), ClusterID: &a.cluster, HostID: h.ID, InfraEnvID: &a.infraEnv, MasterIps: []string{},
 		})), stepOf(models.StepTypeStopInstallation)}
 	}
 	steps.Instructions = append(steps.Instructions, a.extraSteps[status]...)
 	if a.exitIn[status] {
-		steps.PostStepAction = swag.String(models.StepsPostStepActionExit)
+		steps.PostStepAction = conv.Pointer(models.StepsPostStepActionExit)
 	}
 	assert.NoError(a.t, steps.Validate(strfmt.Default))
 	a.answer(w, http.StatusOK, steps)
@@ -461,7 +461,7 @@ func (a *appliance) installRequest(h *models.Host) string {
 		masters = 0
 	}
 	request := &models.InstallCmdRequest{
-		BootDevice: swag.String(a.deviceOf(h)), CheckCvo: swag.Bool(true), ClusterID: &a.cluster, ControlPlaneCount: masters,
+		BootDevice: conv.Pointer(a.deviceOf(h)), CheckCvo: conv.Pointer(true), ClusterID: &a.cluster, ControlPlaneCount: masters,
 		ControllerImage: &a.images[1], InstallerImage: &a.images[1], HostID: h.ID, InfraEnvID: &a.infraEnv, Role: &role,
 		McoImage: a.images[2], MustGatherImage: `{"ocp":"` + a.images[2] + `"}`, InstallerArgs: `["--append-karg","ip=dhcp"]`, OpenshiftVersion: "4.20.3",
 		DisksToFormat: []string{}, ServiceIps: []string{},
@@ -483,7 +483,7 @@ func (a *appliance) takeReply(w http.ResponseWriter, r *http.Request, h *models.
 		assert.NoError(a.t, json.Unmarshal([]byte(reply.Output), &inventory))
 		assert.NoError(a.t, inventory.Validate(strfmt.Default))
 		h.Inventory, h.RequestedHostname = reply.Output, inventory.Hostname
-		h.Status = swag.String(models.HostStatusKnown)
+		h.Status = conv.Pointer(models.HostStatusKnown)
 		a.startWhenComplete()
 	case *h.Status == models.HostStatusPreparingForInstallation && reply.ExitCode == 0:
 		if a.prepared[*h.ID] == nil {
@@ -511,7 +511,7 @@ func (a *appliance) startWhenComplete() {
 	})
 	for i, id := range a.order {
 		h := a.hosts[id]
-		h.Status, h.Role, h.Bootstrap = swag.String(models.HostStatusPreparingForInstallation), models.HostRoleMaster, i == 0
+		h.Status, h.Role, h.Bootstrap = conv.Pointer(models.HostStatusPreparingForInstallation), models.HostRoleMaster, i == 0
 		if i >= len(a.order)-a.workers {
 			h.Role = models.HostRoleWorker
 		}
@@ -529,7 +529,7 @@ func (a *appliance) installWhenPrepared() {
 	}
 	a.status = models.ClusterStatusInstalling
 	for _, h := range a.hosts {
-		h.Status = swag.String(models.HostStatusInstalling)
+		h.Status = conv.Pointer(models.HostStatusInstalling)
 	}
 }
 
@@ -543,14 +543,14 @@ func (a *appliance) takeProgress(w http.ResponseWriter, r *http.Request, h *mode
 	h.Progress.CurrentStage, h.Progress.ProgressInfo = progress.CurrentStage, progress.ProgressInfo
 	switch progress.CurrentStage {
 	case models.HostStageFailed:
-		h.Status, h.StatusInfo = swag.String(models.HostStatusError), swag.String(progress.ProgressInfo)
+		h.Status, h.StatusInfo = conv.Pointer(models.HostStatusError), conv.Pointer(progress.ProgressInfo)
 		a.status = models.ClusterStatusError
 	case models.HostStageDone:
-		h.Status = swag.String(models.HostStatusInstalled)
+		h.Status = conv.Pointer(models.HostStatusInstalled)
 		a.finalizeWhenInstalled()
 	default:
 		if *h.Status == models.HostStatusInstalling {
-			h.Status = swag.String(models.HostStatusInstallingInProgress)
+			h.Status = conv.Pointer(models.HostStatusInstallingInProgress)
 		}
 	}
 	if a.afterStage != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -290,7 +290,7 @@ func TestLostMediaIsAnsweredWithItsOwnExitCode(t *testing.T) {
 	}
 	a.afterStage = func(h *models.Host) {
 		// Hold the installation where the host still polls.
-		h.Status = swag.String(models.HostStatusInstallingInProgress)
+		h.Status = conv.Pointer(models.HostStatusInstallingInProgress)
 	}
 	crew.Speed = 500
 	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
@@ -334,7 +334,7 @@ func TestAReclaimedHostRebootsIntoTheImage(t *testing.T) {
 	a.exitIn = map[string]bool{models.HostStatusReclaimingRebooting: true}
 	a.onReply = func(id string, reply models.StepReply) {
 		if reply.StepType == models.StepTypeDownloadBootArtifacts && reply.ExitCode == 0 {
-			a.hosts[strfmt.UUID(id)].Status = swag.String(models.HostStatusReclaimingRebooting)
+			a.hosts[strfmt.UUID(id)].Status = conv.Pointer(models.HostStatusReclaimingRebooting)
 		}
 	}
 	ctx, stop := context.WithCancel(testContext(t))

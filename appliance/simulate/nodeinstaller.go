@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/ignition"
@@ -311,7 +311,7 @@ func (n *nodeInstaller) waitForMasters(ctx context.Context) error {
 	}
 	return n.until(ctx, func() (bool, error) {
 		state, err := n.api.cluster(ctx, n.cluster, false)
-		if err != nil || swag.StringValue(state.Kind) == models.ClusterKindAddHostsCluster {
+		if err != nil || conv.Value(state.Kind) == models.ClusterKindAddHostsCluster {
 			return err == nil, err
 		}
 		ready := 0

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
@@ -44,7 +44,7 @@ func (s *Service) registerCluster(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	single := swag.Int64Value(params.ControlPlaneCount) == 1 || swag.StringValue(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone
+	single := conv.Value(params.ControlPlaneCount) == 1 || conv.Value(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone
 	if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Service) updateCluster(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		single := swag.Int64Value(params.ControlPlaneCount) == 1 || params.ControlPlaneCount == nil && current.ControlPlaneCount == 1
+		single := conv.Value(params.ControlPlaneCount) == 1 || params.ControlPlaneCount == nil && current.ControlPlaneCount == 1
 		if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *Service) completeInstallation(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := s.Engine.CompleteInstallation(c.Request().Context(), clusterID(c), swag.BoolValue(params.IsSuccess), params.ErrorInfo)
+	cluster, err := s.Engine.CompleteInstallation(c.Request().Context(), clusterID(c), conv.Value(params.IsSuccess), params.ErrorInfo)
 	return answer(c, http.StatusAccepted, cluster, err)
 }
 

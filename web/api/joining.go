@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 )
@@ -22,7 +22,7 @@ func (s *Service) registerDisconnectedCluster(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := s.Engine.RegisterDisconnectedCluster(c.Request().Context(), swag.StringValue(params.Name), swag.StringValue(params.OpenshiftVersion))
+	cluster, err := s.Engine.RegisterDisconnectedCluster(c.Request().Context(), conv.Value(params.Name), conv.Value(params.OpenshiftVersion))
 	return answer(c, http.StatusCreated, cluster, err)
 }
 

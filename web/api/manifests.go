@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
@@ -25,7 +25,7 @@ func (s *Service) createManifest(c echo.Context) error {
 		return err
 	}
 	manifest, err := s.Engine.CreateManifest(c.Request().Context(), clusterID(c), engine.Manifest{
-		Folder: swag.StringValue(params.Folder), Name: *params.FileName, Content: content,
+		Folder: conv.Value(params.Folder), Name: *params.FileName, Content: content,
 	})
 	return answer(c, http.StatusCreated, manifest, err)
 }

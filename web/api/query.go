@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 
 	"landfall/web/problem"
@@ -82,7 +82,7 @@ func uuids(c echo.Context, name string) ([]string, error) {
 // flag reads a query parameter that is true or false. The Assisted Installer takes several words for true and every other
 // text for false.
 func flag(c echo.Context, name string) bool {
-	yes, err := swag.ConvertBool(c.QueryParam(name))
+	yes, err := conv.ConvertBool(c.QueryParam(name))
 	return yes && err == nil
 }
 

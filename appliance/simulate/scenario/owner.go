@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
@@ -103,8 +103,8 @@ func (s *slot) create() {
 	kind, ctx := s.site.kind, s.site.ctx
 	s.built++
 	params := &models.ClusterCreateParams{
-		Name: swag.String(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), BaseDNSDomain: "site.test", OpenshiftVersion: swag.String(version),
-		PullSecret: swag.String(pullSecret), ControlPlaneCount: swag.Int64(int64(kind.Topology)),
+		Name: conv.Pointer(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(version),
+		PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: conv.Pointer[int64](int64(kind.Topology)),
 	}
 	if kind.Topology > 1 {
 		params.APIVips = []*models.APIVip{{IP: "192.168.100.4"}}
@@ -133,7 +133,7 @@ func (s *slot) makeInfraEnv(cluster *strfmt.UUID) bool {
 	}
 	return s.try("a new infra-env", func(e *engine.Engine) error {
 		env, err := e.RegisterInfraEnv(s.site.ctx, &models.InfraEnvCreateParams{
-			Name: swag.String(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), ClusterID: cluster, PullSecret: swag.String(pullSecret), OpenshiftVersion: version,
+			Name: conv.Pointer(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: version,
 		})
 		if err != nil {
 			return err
