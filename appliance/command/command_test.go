@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,9 +35,27 @@ func landfall(t *testing.T, arguments ...string) result {
 }
 
 func landfallUntil(ctx context.Context, arguments ...string) result {
-	var out, errOut bytes.Buffer
+	var out, errOut terminal
 	code := run(ctx, arguments, &out, &errOut)
 	return result{code, out.String(), errOut.String()}
+}
+
+// terminal takes what a command writes; its log and what it tells may come at once, as to a process's standard error.
+type terminal struct {
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.written.Write(p)
+}
+
+func (t *terminal) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.written.String()
 }
 
 // interruptAt runs a command and interrupts it when it has written a text to standard output.
@@ -45,7 +64,7 @@ func interruptAt(t *testing.T, text string, arguments ...string) result {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	out := &alarm{text: text, ring: interrupt}
-	var errOut bytes.Buffer
+	var errOut terminal
 	code := run(ctx, arguments, out, &errOut)
 	return result{code, out.String(), errOut.String()}
 }
