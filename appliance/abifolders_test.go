@@ -218,6 +218,15 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 				var made console.ABIImport
 				sendFolder(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 				ended := boot(t, address, made.InfraEnvID, 1, c.macs...)
+				eventually(t, "the hosts have the names that the folder gives them", func() bool {
+					named := 0
+					for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
+						if strings.HasPrefix(host.RequestedHostname, name+"-") {
+							named++
+						}
+					}
+					return named == len(c.macs)
+				})
 				eventually(t, "Install can be pressed", func() bool {
 					return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install", nil).status == http.StatusAccepted
 				})

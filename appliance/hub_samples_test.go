@@ -1,6 +1,8 @@
 package appliance_test
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -36,6 +38,7 @@ func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
 		for _, sample := range samples {
 			name := folder + "/" + filepath.Base(sample)
 			t.Run(name, func(t *testing.T) {
+				d.forgetSamples(t) // several describe the same object, each as a new one
 				_, err := d.try(t.Context(), "", "apply", "-f", sample)
 				if reason := refused[name]; reason != "" {
 					require.ErrorContains(t, err, reason)
@@ -44,5 +47,28 @@ func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
 				require.NoError(t, err)
 			})
 		}
+	}
+}
+
+// forgetSamples removes the samples' objects that can't become one another.
+func (d *hub) forgetSamples(t *testing.T) {
+	t.Helper()
+	for _, kind := range []string{"extensions.hive.openshift.io/v1beta1/namespaces/spoke-cluster/agentclusterinstalls", "agent-install.openshift.io/v1beta1/namespaces/spoke-cluster/infraenvs"} {
+		address := d.address + "/apis/" + kind
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, address, nil)
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		eventually(t, "they are gone", func() bool {
+			answer, err := http.Get(address)
+			if err != nil {
+				return false
+			}
+			defer answer.Body.Close()
+			var list struct{ Items []any }
+			return json.NewDecoder(answer.Body).Decode(&list) == nil && len(list.Items) == 0
+		})
 	}
 }
