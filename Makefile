@@ -33,7 +33,7 @@ test: test-go test-walks test-bmcs test-boot test-mirror test-network test-ui te
 
 # The race detector is the only thing here that needs a C compiler.
 test-go: assets/ui/index.html
-	CGO_ENABLED=1 go test -race -timeout 20m ./...
+	CGO_ENABLED=1 go test -race -timeout 30m ./...
 
 # Ten thousand random walks over the state machines, and which transitions they took; thousands of histories told to AMS
 # over a line where everything goes wrong.
