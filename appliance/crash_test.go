@@ -44,7 +44,7 @@ const (
 	// crashHosts is the number of hosts of each cluster that is installed.
 	crashHosts = 3
 	// installationLimit is how long one installation may take with all its kills; most take five seconds.
-	installationLimit = 8 * time.Minute
+	installationLimit = 3 * time.Minute
 	// victimEnv names the file with the configuration of an appliance that this program is to be instead of a test.
 	victimEnv = "LANDFALL_TEST_APPLIANCE"
 	// seedEnv repeats the moments of a run.

@@ -11,31 +11,45 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"text/template"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/component-base/cli"
-	"k8s.io/kubectl/pkg/cmd"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"landfall/appliance/simulate"
 	"landfall/appliance/simulate/redfish"
 )
 
-// kubectlEnv makes this program kubectl instead of a test.
-const kubectlEnv = "LANDFALL_TEST_KUBECTL"
+// kubectlOnce builds a kubectl when a test first needs one.
+type kubectlOnce struct {
+	once sync.Once
+	dir  string
+	err  error
+}
 
-// runKubectl makes the process a kubectl, as it is released, when the environment says so.
-func runKubectl() {
-	if os.Getenv(kubectlEnv) == "" {
-		return
+// program is where it is.
+func (k *kubectlOnce) program() (string, error) {
+	k.once.Do(func() {
+		if k.dir, k.err = os.MkdirTemp("", "landfall-kubectl-"); k.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", k.dir, "landfall/web/kube/kubectl")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := build.CombinedOutput(); err != nil {
+			k.err = fmt.Errorf("build kubectl: %w: %s", err, said)
+		}
+	})
+	return filepath.Join(k.dir, "kubectl"), k.err
+}
+
+// end removes what was built.
+func (k *kubectlOnce) end() error {
+	if k.dir == "" {
+		return nil
 	}
-	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
-		cmdutil.CheckErr(err)
-	}
-	os.Exit(0)
+	return os.RemoveAll(k.dir)
 }
 
 // hub is an appliance with its Kubernetes API, and people who have a kubectl for it.
@@ -73,12 +87,11 @@ func (d *hub) writeKubeconfig(t *testing.T) {
 
 // try runs kubectl and returns what it printed on standard output, and on standard error if it failed.
 func (d *hub) try(ctx context.Context, stdin string, args ...string) (string, error) {
-	program, err := os.Executable()
+	program, err := kubectlProgram.program()
 	if err != nil {
 		return "", err
 	}
 	kubectl := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", filepath.Join(d.dir, "kubeconfig"), "--cache-dir", filepath.Join(d.dir, "cache")}, args...)...)
-	kubectl.Env = append(os.Environ(), kubectlEnv+"=1")
 	kubectl.Stdin = strings.NewReader(stdin)
 	var said, complained bytes.Buffer
 	kubectl.Stdout, kubectl.Stderr = &said, &complained

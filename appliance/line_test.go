@@ -31,16 +31,18 @@ import (
 func TestMain(m *testing.M) {
 	simulate.Main() // this program plays its payload's openshift-install
 	runVictim()     // and the appliance that crash_test.go kills
-	runKubectl()    // and the kubectl of hub_test.go
 	code := m.Run()
-	if err := outside.end(); err != nil {
+	if err := errors.Join(outside.end(), kubectlProgram.end()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
 }
 
-var outside outsideOnce // what all tests share
+var (
+	outside        outsideOnce // what all tests share
+	kubectlProgram kubectlOnce
+)
 
 const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 

@@ -11,32 +11,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/component-base/cli"
-	"k8s.io/kubectl/pkg/cmd"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"landfall/appliance/objects"
 )
-
-// kubectlEnv makes this program kubectl instead of a test.
-const kubectlEnv = "LANDFALL_TEST_KUBECTL"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(kubectlEnv) == "" {
-		os.Exit(m.Run())
-	}
-	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
-		cmdutil.CheckErr(err)
-	}
-}
 
 // kubectl is Kubernetes' own, with a kubeconfig for a site.
 type kubectl struct{ program, config string }
 
 func newKubectl(t *testing.T, s *site) kubectl {
-	program, err := os.Executable()
-	require.NoError(t, err)
-	k := kubectl{program, filepath.Join(t.TempDir(), "config")}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir, "landfall/web/kube/kubectl")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, string(output))
+	k := kubectl{filepath.Join(dir, "kubectl"), filepath.Join(dir, "config")}
 	require.NoError(t, os.WriteFile(k.config, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"site","clusters":[{"name":"site","cluster":{"server":"`+overHTTP(t, s)+
 		`"}}],"users":[{"name":"site","user":{}}],"contexts":[{"name":"site","context":{"cluster":"site","user":"site","namespace":"default"}}]}`), 0o600))
 	return k
@@ -44,7 +32,7 @@ func newKubectl(t *testing.T, s *site) kubectl {
 
 func (k kubectl) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	kubectl := exec.CommandContext(ctx, k.program, arguments...)
-	kubectl.Env = []string{kubectlEnv + "=1", "KUBECONFIG=" + k.config, "HOME=" + filepath.Dir(k.config), "PATH=" + os.Getenv("PATH"), "KUBE_EDITOR=sed -i s/example.org/example.net/"}
+	kubectl.Env = []string{"KUBECONFIG=" + k.config, "HOME=" + filepath.Dir(k.config), "PATH=" + os.Getenv("PATH"), "KUBE_EDITOR=sed -i s/example.org/example.net/"}
 	return kubectl
 }
 
