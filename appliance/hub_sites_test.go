@@ -205,7 +205,7 @@ func (d *hub) installThreeNodes(t *testing.T) {
 	}
 	d.wait(t, "three", "agentclusterinstall/test-cluster", "condition=Completed")
 	require.Equal(t, installed("test-cluster"), lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io", "-n", "three", "-o", installConditions))[:7])
-	require.Equal(t, models.ClusterStatusAddingHosts, d.kubectl(t, "get", "aci", "test-cluster", "-n", "three", "-o", "jsonpath={.status.debugInfo.state}"))
+	d.wait(t, "three", "agentclusterinstall/test-cluster", "jsonpath={.status.debugInfo.state}="+models.ClusterStatusAddingHosts)
 
 	for _, agent := range d.boot(t, "three", "three", 4, 1) {
 		known := false
