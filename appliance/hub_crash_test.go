@@ -25,14 +25,15 @@ import (
 const (
 	// hubMoments is at how many moments of a site's life the store is looked at as a kill would have left it.
 	hubMoments = 200
-	// hubKills is how often the appliance is killed in truth, and started again.
-	hubKills = 6
+	// hubKills is how often the appliance is killed in truth, and started again; every other time it has just shown something to a watch.
+	hubKills = 12
 )
 
 // TestObjectsAndEngineAgreeAtEveryMomentOfAKill applies a site, boots its server by its BMC, installs it and deletes it again. At random
 // moments the appliance is stopped and its file copied: what SIGKILL leaves is what the kernel has of the file, and that is the
 // copy. Some of the moments are kills. Each copy is opened and held to what must be true after any of them; the site's life has to come
-// to its end all the same, with nothing left.
+// to its end all the same, with nothing left. Clients watch all the while: what they were shown is in each copy, and in the end they were shown all
+// that became of the objects, each change once, in order, and nothing else.
 func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 	chance := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	s := newSite(t)
@@ -46,11 +47,16 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 	lived := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	public := newPublic(t, v.address)
+	public.watch(ctx, t)
 	go func() { lived <- d.live(ctx, server) }()
 	copies, moments, killed := t.TempDir(), 0, 0
 	for alive := true; alive || moments < hubMoments; moments++ {
 		kill := killed < hubKills && chance.IntN(hubMoments/hubKills) == 0
 		if kill {
+			if killed%2 == 0 {
+				public.next()
+			}
 			v.kill(t)
 			killed++
 		} else {
@@ -59,12 +65,13 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 		at := filepath.Join(copies, "moment")
 		require.NoError(t, os.MkdirAll(at, 0o700))
 		copyFile(t, filepath.Join(s.config.DataDir, "landfall.db"), filepath.Join(at, "landfall.db"))
+		shown := public.news(t)
 		if kill {
 			v.start(t)
 		} else {
 			require.NoError(t, v.process.Process.Signal(syscall.SIGCONT))
 		}
-		verifyMoment(t, at)
+		verifyMoment(t, at, shown)
 		require.NoError(t, os.RemoveAll(at))
 		select {
 		case err := <-lived:
@@ -74,8 +81,10 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 		}
 		require.Less(t, moments, 20*hubMoments, "the site does not come to its end: %s", v.tail(t))
 	}
-	t.Logf("%d moments, %d of them kills", moments, killed)
+	public.catchUp(t)
 	v.kill(t)
+	cancel()
+	t.Logf("%d moments, %d of them kills; %s", moments, killed, public.verify(t, s.config.DataDir))
 	requireNoTrace(t, s.config.DataDir, "sno1")
 }
 
@@ -148,8 +157,8 @@ type noted struct {
 }
 
 // verifyMoment opens what was left at a moment. Engine and objects are written in one transaction each, so there is none in which they
-// may differ.
-func verifyMoment(t *testing.T, dir string) {
+// may differ; and what a watch has shown is there.
+func verifyMoment(t *testing.T, dir string, shown []glimpse) {
 	t.Helper()
 	var db *store.DB
 	var err error
@@ -162,6 +171,7 @@ func verifyMoment(t *testing.T, dir string) {
 	defer func() { require.NoError(t, db.Close()) }()
 	o := objects.New(nil, nil)
 	require.NoError(t, db.View(func(tx *store.Tx) error {
+		verifyShown(t, tx, shown)
 		hosts := map[string]string{} // state by id
 		errs := store.NewBucket[noted]("hosts", 1).Each(tx, "", func(_ string, host *noted) error {
 			hosts[host.API.ID] = host.API.Status
