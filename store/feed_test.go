@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"landfall/store"
@@ -168,4 +169,32 @@ func TestAWatchOfTheCompactedPastOrOfTheFutureIsRefused(t *testing.T) {
 	w := db.Watch(t.Context(), 2500)
 	update(t, db, remove("0"))
 	require.Equal(t, []store.Change{{Revision: 2501, Key: "/clusters/0", Deleted: true}}, follow(w, 2501))
+}
+
+func TestAWatchTellsNothingThatIsNotCommitted(t *testing.T) {
+	db := openVersioned(t, t.TempDir())
+	changes, values := db.Watch(t.Context(), 0), things.Watch(t.Context(), db, 0, store.Range{})
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		for i := range 50 {
+			if !assert.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error { return things.Put(tx, fmt.Sprint(i), []byte("{}")) })) {
+				return
+			}
+		}
+	})
+	committed := func() (revision uint64) {
+		assert.NoError(t, db.View(func(tx *store.Tx) error { revision = tx.Revision(); return nil }))
+		return revision
+	}
+	for one, other := uint64(0), uint64(0); one < 50 || other < 50; {
+		select {
+		case batch := <-changes.C():
+			one = batch[len(batch)-1].Revision
+			require.LessOrEqual(t, one, committed())
+		case batch := <-values.C():
+			other = batch[len(batch)-1].Revision
+			require.LessOrEqual(t, other, committed())
+		}
+	}
 }
