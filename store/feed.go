@@ -145,8 +145,7 @@ func (w *Watcher) run(ctx context.Context, from, to uint64) {
 
 func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
 	for from < to {
-		end := min(to, from+replayBatch)
-		changes, err := w.db.changes(from, end, w.wants)
+		changes, end, err := w.db.changes(from, to, w.wants)
 		if err != nil {
 			return err
 		}
@@ -158,20 +157,32 @@ func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
 	return nil
 }
 
-// changes reads the wanted log entries behind from up to and including to.
-func (db *DB) changes(from, to uint64, wants func(string) bool) ([]Change, error) {
-	var changes []Change
-	err := db.View(func(tx *Tx) error {
-		if compacted := number(tx.bucket(metaBucket), compactedKey); from < compacted {
-			return fmt.Errorf("watch from revision %d, the log begins behind %d: %w", from, compacted, ErrCompacted)
+// after is the revision of the log entry which comes as many entries after a revision as are asked for, or the newer one if there are fewer before that.
+func (tx *Tx) after(revision, newer uint64, entries int) uint64 {
+	cursor := tx.bucket(logBucket).Cursor()
+	for key, _ := cursor.Seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.Next() {
+		at := binary.BigEndian.Uint64(key)
+		if entries--; at >= newer || entries == 0 {
+			return min(at, newer)
 		}
+	}
+	return newer
+}
+
+// changes reads the wanted log entries behind from up to and including to, or as many as are read at a time, and tells how far it came.
+func (db *DB) changes(from, to uint64, wants func(string) bool) (changes []Change, end uint64, err error) {
+	err = db.View(func(tx *Tx) error {
+		if err := tx.reaches(from); err != nil {
+			return fmt.Errorf("watch from %w", err)
+		}
+		end = tx.after(from, to, replayBatch)
 		cursor := tx.bucket(logBucket).Cursor()
 		for key, entry := cursor.Seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.Next() {
 			change, err := parseChange(key, entry)
 			if err != nil {
 				return db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
 			}
-			if change.Revision > to {
+			if change.Revision > end {
 				break
 			}
 			if wants(change.Key) {
@@ -180,7 +191,7 @@ func (db *DB) changes(from, to uint64, wants func(string) bool) ([]Change, error
 		}
 		return nil
 	})
-	return changes, err
+	return changes, end, err
 }
 
 func (w *Watcher) wants(key string) bool {
@@ -257,20 +268,14 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 	for {
 		finished := false
 		err := db.Update(ctx, func(tx *Tx) error {
-			done := number(tx.bucket(metaBucket), compactedKey)
-			end := min(revision, tx.Revision(), done+compactBatch)
-			finished = end == min(revision, tx.Revision())
-			if end <= done {
+			done, last := tx.Compacted(), min(revision, tx.Revision())
+			end := tx.after(done, last, compactBatch)
+			if finished = end == last; end <= done {
 				finished = true
 				return nil
 			}
-			for at := done + 1; at <= end; at++ {
-				if tx.remembers(at) {
-					continue
-				}
-				if err := tx.remove(logBucket, logKey(at)); err != nil {
-					return err
-				}
+			if err := tx.cut(done, end); err != nil {
+				return err
 			}
 			return tx.set(metaBucket, string(compactedKey), binary.BigEndian.AppendUint64(nil, end))
 		})
@@ -285,6 +290,23 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 		return nil
 	}
 	return db.trim(ctx, revision)
+}
+
+// cut removes the log entries behind one revision up to another that do not belong to the history.
+func (tx *Tx) cut(from, to uint64) error {
+	var drop []string
+	cursor := tx.bucket(logBucket).Cursor()
+	for key, _ := cursor.Seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key, _ = cursor.Next() {
+		if !tx.remembers(binary.BigEndian.Uint64(key)) {
+			drop = append(drop, string(key))
+		}
+	}
+	for _, key := range drop {
+		if err := tx.remove(logBucket, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remembers tells whether a log entry belongs to the history.

@@ -1,7 +1,7 @@
 // Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file contents beside it.
 //
 // It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision counter that every change raises
-// by one, and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
+// (by one, but for the first one after the database was opened: see Options.Floor), and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
 // the same transactions but have no revision.
 //
 // The file holds four bbolt buckets; all numbers are big-endian:
@@ -46,6 +46,9 @@ type Options struct {
 	// Versioned is the name of the bucket of which every version of each row can be read and watched, as far back as the log reaches
 	// (see Versions). "": there is none.
 	Versioned string
+	// Floor is the least revision that the first change gets. Give each opening a higher one than all before (the time, say): what a file that was put
+	// back from an older copy goes on with then has revisions that were never seen, and those that it lost are refused (ErrCompacted).
+	Floor uint64
 	// NoSync leaves it to the system when what is committed reaches the disk: for simulations, whose data nobody needs after a
 	// crash of the machine.
 	NoSync bool
@@ -78,6 +81,7 @@ type DB struct {
 	// versioned is what keys begin with of which the log keeps every version; "": none do.
 	versioned string
 	past      packer // belongs to who holds the turn
+	floor     uint64
 }
 
 // Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
@@ -99,6 +103,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		stopped:  make(chan struct{}),
 		decoded:  newDecoded(),
 		history:  newHistory(options.History),
+		floor:    options.Floor,
 	}
 	if options.Versioned != "" {
 		db.versioned = "/" + options.Versioned + "/"

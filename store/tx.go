@@ -70,6 +70,27 @@ func (tx *Tx) Revision() uint64 {
 	return number(tx.bucket(metaBucket), revisionKey)
 }
 
+// next is the revision that the next change gets.
+func (tx *Tx) next() uint64 { return max(tx.rev+1, tx.db.floor) }
+
+// reaches tells whether what was at a revision, and has happened since, can be told: ErrFutureRevision if it is yet to come, ErrCompacted if the log
+// was cut behind it, or does not know it: it was of a file that an older one has taken the place of.
+func (tx *Tx) reaches(revision uint64) error {
+	now, compacted := tx.Revision(), tx.Compacted()
+	switch {
+	case revision > now:
+		return fmt.Errorf("revision %d of %d: %w", revision, now, ErrFutureRevision)
+	case revision < compacted:
+		return fmt.Errorf("revision %d, the log begins behind %d: %w", revision, compacted, ErrCompacted)
+	case revision == compacted || revision == now:
+		return nil
+	}
+	if tx.bucket(logBucket).Get([]byte(logKey(revision))) == nil {
+		return fmt.Errorf("revision %d, which this database never had: %w", revision, ErrCompacted)
+	}
+	return nil
+}
+
 func (tx *Tx) bucket(id bucketID) *bolt.Bucket {
 	if tx.buckets[id] == nil {
 		name := [...][]byte{dataBucket: dataName, logBucket: logName, indexBucket: indexName, metaBucket: metaName}[id]
@@ -232,7 +253,8 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 		return tx.writeError(key, ErrReadOnly)
 	}
 	oldRow := tx.bucket(dataBucket).Get(tx.join(key, ""))
-	old := record{created: tx.rev + 1}
+	next := tx.next()
+	old := record{created: next}
 	if oldRow != nil {
 		var err error
 		if old, err = tx.parse(key, oldRow); err != nil {
@@ -246,12 +268,12 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 		}
 	}
 	binary.BigEndian.PutUint64(row, old.created)
-	binary.BigEndian.PutUint64(row[8:], tx.rev+1)
+	binary.BigEndian.PutUint64(row[8:], next)
 	binary.BigEndian.PutUint64(row[16:], old.version+1)
 	if err := tx.replace(dataBucket, key, oldRow, row); err != nil {
 		return err
 	}
-	return tx.logChange(key, kindPut, old, record{old.created, tx.rev + 1, old.version + 1, row[recordHeader:]})
+	return tx.logChange(key, kindPut, old, record{old.created, next, old.version + 1, row[recordHeader:]})
 }
 
 // delete removes a row of data and writes the change to the log. A key without a value is no error and no change.
@@ -280,7 +302,7 @@ func (tx *Tx) logChange(key string, kind byte, before, after record) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
 	entry = tx.past(append(entry, key...), key, before, after)
-	tx.rev++
+	tx.rev = tx.next()
 	if err := tx.replace(logBucket, logKey(tx.rev), nil, entry); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ const (
 	// pendingChanges and pendingBytes bound what waits in memory for a slow watcher; what is more is read from the log when it has caught up.
 	pendingChanges = 1024
 	pendingBytes   = 4 << 20
-	// valueReplayBatch is of how many revisions the changes are put together at a time.
+	// valueReplayBatch is how many log entries are put together at a time.
 	valueReplayBatch = 2048
 )
 
@@ -107,9 +107,9 @@ func (v Versions) Watch(ctx context.Context, db *DB, from uint64, want Range) *V
 		db: db, rows: v, want: want, from: from, out: make(chan []ValueChange), wake: make(chan struct{}, 1), base: from, behind: true,
 	}
 	// A view may have seen a commit that is yet to be published, so what is too new is told by what is committed.
-	committed, err := db.committed()
-	if err == nil && from > committed {
-		err = fmt.Errorf("watch from revision %d of %d: %w", from, committed, ErrFutureRevision)
+	err := db.View(func(tx *Tx) error { return tx.reaches(from) })
+	if err != nil {
+		err = fmt.Errorf("watch from %w", err)
 	}
 	f := db.feed
 	f.mu.Lock()
@@ -126,15 +126,6 @@ func (v Versions) Watch(ctx context.Context, db *DB, from uint64, want Range) *V
 	w.wake <- struct{}{}
 	f.running.Go(func() { w.run(ctx) })
 	return w
-}
-
-// committed is the newest revision that a view sees.
-func (db *DB) committed() (revision uint64, err error) {
-	err = db.View(func(tx *Tx) error {
-		revision = tx.Revision()
-		return nil
-	})
-	return revision, err
 }
 
 // C delivers the changes in batches that are never empty. It is closed when the watch ends.
@@ -251,11 +242,7 @@ func (w *ValueWatcher) send(ctx context.Context, changes []ValueChange) error {
 // replay reads what was published up to the revision from the log.
 func (w *ValueWatcher) replay(ctx context.Context, to uint64) error {
 	for from, first := w.from, true; first || from < to; first = false {
-		end := to
-		if end-min(from, end) > valueReplayBatch {
-			end = from + valueReplayBatch
-		}
-		changes, end, err := w.logged(from, end)
+		changes, end, err := w.logged(from, to)
 		if err != nil {
 			return err
 		}
@@ -267,16 +254,18 @@ func (w *ValueWatcher) replay(ctx context.Context, to uint64) error {
 	return nil
 }
 
-// logged puts together the changes behind the revision from up to and including to, or a little further: an update is not cut in two.
+// logged puts together the changes behind the revision from up to and including to, or as many as are read at a time, or a little further: an update is not
+// cut in two.
 func (w *ValueWatcher) logged(from, to uint64) (changes []ValueChange, end uint64, err error) {
 	err = w.db.View(func(tx *Tx) error {
-		if compacted := tx.Compacted(); from < compacted {
-			return fmt.Errorf("watch from revision %d, the log begins behind %d: %w", from, compacted, ErrCompacted)
+		if err := tx.reaches(from); err != nil {
+			return fmt.Errorf("watch from %w", err)
 		}
-		end = max(from, to)
-		if from >= to {
+		if end = max(from, to); from >= to {
 			return nil
 		}
+		to := tx.after(from, to, valueReplayBatch)
+		end = to
 		changes = changes[:0]
 		states := make(map[string]record)
 		err := w.rows.undo(tx, w.want, from, states, func(e entry, before, after record) error {

@@ -171,14 +171,11 @@ func (v Versions) keyValue(tx *Tx, key string, r record) (KeyValue, error) {
 
 // pastRows are the rows of a range that were changed since the revision, as they were at it, in the order of their keys. Those without a value were not there.
 func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
-	now := tx.Revision()
-	switch compacted := number(tx.bucket(metaBucket), compactedKey); {
-	case r.At == 0 || r.At == now:
+	if r.At == 0 || r.At == tx.Revision() {
 		return nil, nil
-	case r.At > now:
-		return nil, fmt.Errorf("read revision %d of %d: %w", r.At, now, ErrFutureRevision)
-	case r.At < compacted:
-		return nil, fmt.Errorf("read revision %d, the log begins behind %d: %w", r.At, compacted, ErrCompacted)
+	}
+	if err := tx.reaches(r.At); err != nil {
+		return nil, fmt.Errorf("read %w", err)
 	}
 	states := make(map[string]record)
 	if err := v.undo(tx, r, r.At, states, func(entry, record, record) error { return nil }); err != nil {
