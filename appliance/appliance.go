@@ -108,6 +108,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		Logger: logger, Clock: clockwork.NewRealClock(),
 		History:   engine.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 		Versioned: kube.Bucket,
+		Floor:     uint64(time.Now().UnixMicro()), // above all that this file had before it was last put back from a copy
 	}); err != nil {
 		return nil, err
 	}

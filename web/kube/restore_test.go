@@ -1,0 +1,95 @@
+package kube_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"landfall/appliance/objects"
+	"landfall/store"
+	"landfall/web/kube"
+)
+
+// life is one run of the API over a folder, with revisions as the appliance has them.
+func life(t *testing.T, dir string, fn func(*site)) {
+	t.Helper()
+	db, err := store.Open(t.Context(), dir, store.Options{Versioned: kube.Bucket, NoSync: true, Floor: uint64(time.Now().UnixMicro())})
+	require.NoError(t, err)
+	s := &site{db: db, options: kube.Options{
+		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}}
+	s.start(t)
+	fn(s)
+	s.stop(t)
+	require.NoError(t, db.Close())
+}
+
+// eventOf reads a watch's next event.
+func eventOf(t *testing.T, w watch.Interface) watch.Event {
+	t.Helper()
+	defer w.Stop()
+	select {
+	case event, ok := <-w.ResultChan():
+		require.True(t, ok, "the watch ended")
+		return event
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the watch is silent")
+		return watch.Event{}
+	}
+}
+
+func TestWhoWatchedBeforeAnOlderCopyWasPutBackIsToldToListAgain(t *testing.T) {
+	dir, backup := t.TempDir(), t.TempDir()
+	write := func(s *site, name, value string) string {
+		u, err := s.of(objects.ConfigMaps, "default").Create(t.Context(), object(t, objects.ConfigMaps, "default", name, `"data": {"is": "`+value+`"}`), metav1.CreateOptions{})
+		require.NoError(t, err)
+		return u.GetResourceVersion()
+	}
+	var kept, lost string
+	life(t, dir, func(s *site) { kept = write(s, "kept", "1") })
+	text, err := os.ReadFile(filepath.Join(dir, store.FileName))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(backup, store.FileName), text, 0o600))
+	life(t, dir, func(s *site) {
+		for i := range 5 {
+			lost = write(s, "lost-"+strconv.Itoa(i), "1")
+		}
+	})
+	life(t, backup, func(s *site) {
+		configMaps := s.of(objects.ConfigMaps, "default")
+		expired := func(when string) {
+			t.Helper()
+			w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: lost})
+			if err == nil {
+				event := eventOf(t, w)
+				require.Equal(t, watch.Error, event.Type, "%s a watch is shown %v", when, event.Object)
+				err = apierrors.FromObject(event.Object)
+			}
+			require.True(t, apierrors.IsResourceExpired(err) || apierrors.IsGone(err), "%s: %v", when, err)
+		}
+		expired("before anything is written")
+		for i := range 10 { // more than was lost: counted on, the numbers would come again
+			write(s, "new-"+strconv.Itoa(i), "2")
+		}
+		expired("when more was written than was lost")
+		_, err := configMaps.List(t.Context(), metav1.ListOptions{ResourceVersion: lost, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		require.True(t, apierrors.IsResourceExpired(err), "%v", err)
+		stale := object(t, objects.ConfigMaps, "default", "new-0", `"data": {"is": "3"}`)
+		stale.SetResourceVersion(lost)
+		_, err = configMaps.Update(t.Context(), stale, metav1.UpdateOptions{})
+		require.True(t, apierrors.IsConflict(err), "%v", err)
+		// What was seen up to the copy is still so.
+		w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: kept, FieldSelector: "metadata.name=new-0"})
+		require.NoError(t, err)
+		require.Equal(t, watch.Added, eventOf(t, w).Type)
+	})
+}
