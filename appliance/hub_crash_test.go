@@ -26,7 +26,7 @@ const (
 	// hubMoments is at how many moments of a site's life the store is looked at as a kill would have left it.
 	hubMoments = 200
 	// hubKills is how often the appliance is killed in truth, and started again; every other time it has just shown something to a watch.
-	hubKills = 12
+	hubKills = 6
 )
 
 // TestObjectsAndEngineAgreeAtEveryMomentOfAKill applies a site, boots its server by its BMC, installs it and deletes it again. At random
@@ -77,7 +77,7 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 		case err := <-lived:
 			require.NoError(t, err, v.tail(t))
 			alive = false
-		case <-time.After(time.Duration(chance.IntN(30)) * time.Millisecond):
+		case <-time.After(time.Duration(chance.IntN(pause(moments))) * time.Millisecond):
 		}
 		require.Less(t, moments, 20*hubMoments, "the site does not come to its end: %s", v.tail(t))
 	}
@@ -86,6 +86,15 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 	cancel()
 	t.Logf("%d moments, %d of them kills; %s", moments, killed, public.verify(t, s.config.DataDir))
 	requireNoTrace(t, s.config.DataDir, "sno1")
+}
+
+// pause is how many milliseconds there are at the most before the next moment: what is looked at has a good part of the processor, and the site is to
+// come to its end.
+func pause(moments int) int {
+	if moments < hubMoments/2 {
+		return 30
+	}
+	return 250
 }
 
 // live is a site's life, as its operator sees it: an appliance that is down is asked again.
