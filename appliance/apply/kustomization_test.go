@@ -27,10 +27,14 @@ patches:
       path: /spec/releaseImage
       value: b
 - target: {kind: InfraEnv, labelSelector: "site=base"}
-  patch: '{"spec": {"sshAuthorizedKey": "k"}}'
-- patch: "{apiVersion: v1, kind: Secret, metadata: {name: more}, $patch: delete}"
-- target: {kind: Nothing}
-  patch: "a: 1"
+  patch: '{"apiVersion": "agent-install.openshift.io/v1beta1", "kind": "InfraEnv", "metadata": {"name": "any"}, "spec": {"sshAuthorizedKey": "k"}}'
+- patch: "{apiVersion: v1, kind: Secret, metadata: {name: more, namespace: sno}, $patch: delete}"
+replacements:
+- source: {kind: ClusterImageSet, name: set, fieldPath: spec.releaseImage}
+  targets:
+  - select: {kind: InfraEnv}
+    fieldPaths: [metadata.annotations.release]
+    options: {create: true}
 configMapGenerator:
 - name: extra
   files: [files/10.yaml, other=files/10.yaml]
@@ -51,59 +55,77 @@ secretGenerator:
 	})
 	read, err := Read(Sources{Paths: []string{"site"}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"namespace/berlin", "secret/pull", "configmap/extra", "clusterimageset.hive.openshift.io/set", "infraenv.agent-install.openshift.io/sno"}, names(read.Objects))
-	pull, extra, set, env := read.Objects[1], read.Objects[2], read.Objects[3], read.Objects[4]
+	extra := read.Objects[2]
+	require.Regexp(t, `^extra-[0-9a-z]{10}$`, extra.Name)
+	require.Equal(t, []string{
+		"namespace/berlin", "secret/pull", "configmap/" + extra.Name, "clusterimageset.hive.openshift.io/set", "infraenv.agent-install.openshift.io/sno",
+	}, names(read.Objects))
+	pull, set, env := read.Objects[1], read.Objects[3], read.Objects[4]
 	require.Equal(t, map[string]any{"releaseImage": "b"}, set.at("spec"))
 	require.Empty(t, set.Namespace)
 	require.Equal(t, "berlin", env.Namespace)
 	require.Equal(t, map[string]any{"pullSecretRef": map[string]any{"name": "pull"}, "ntpSources": []any{"c"}, "sshAuthorizedKey": "k"}, env.at("spec"))
 	require.Equal(t, map[string]any{"site": "base"}, env.at("metadata", "labels"))
-	require.Equal(t, map[string]any{"owner": "me"}, env.at("metadata", "annotations"))
+	require.Equal(t, map[string]any{"owner": "me", "release": "b"}, env.at("metadata", "annotations"), "and none that tells where it was read")
 	require.Equal(t, map[string]any{"10.yaml": "kind: A\n", "other": "kind: A\n", "a": "b", "c": "d e", "late": "x"}, extra.at("data"))
-	require.Equal(t, Source{"site/kustomization.yaml", 19}, extra.Source)
 	require.Equal(t, "kubernetes.io/dockerconfigjson", pull.text("type"))
 	require.Equal(t, map[string]any{".dockerconfigjson": "e30="}, pull.at("data"))
 	require.Equal(t, "v", pull.at("metadata", "labels", "l"))
+	require.Equal(t, Source{"base/env.yaml", 1}, env.Source)
+	require.Equal(t, Source{"base/ns.yaml", 5}, set.Source)
+	require.Equal(t, Source{"site/kustomization.yaml", 1}, extra.Source)
 	require.Equal(t, []string{
-		"site/kustomization.yaml:19: extra keeps its name: no hash is put behind it",
-		"site/kustomization.yaml:19: extra keeps its name: no hash is put behind it",
-		"site/kustomization.yaml:7: a patch is for no object",
+		"site/kustomization.yaml:1: " + extra.Name + " carries the hash that kustomize puts behind what it generates; " +
+			"the kinds of a site name what they refer to without it: set generatorOptions.disableNameSuffixHash",
 	}, read.Notes)
 }
 
-func TestWhatAKustomizationAsksForAndIsNotDoneIsSaidByLine(t *testing.T) {
-	const resources = "resources: [env.yaml]\n"
+func TestAKustomizationIsReadByKubectlsRules(t *testing.T) {
+	folder(t, map[string]string{
+		"kustomization.yaml": "buildMetadata: [originAnnotations]\nresources: [host.yaml]\n",
+		"host.yaml":          "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: n1}\nspec: {online: yes}\n",
+	})
+	read, err := Read(Sources{Paths: []string{"."}})
+	require.NoError(t, err)
+	require.Equal(t, true, read.Objects[0].at("spec", "online"), "YAML 1.1's yes")
+	require.Equal(t, map[string]any{"config.kubernetes.io/origin": "path: host.yaml\n"}, read.Objects[0].at("metadata", "annotations"), "who asks for annotations has them")
+}
+
+func TestWhatAKustomizationCanNotBeMadeOfIsSaid(t *testing.T) {
+	const (
+		resources = "resources: [env.yaml]\n"
+		builtin   = "site/kustomization.yaml:1: kustomize can not build this: "
+	)
 	for name, c := range map[string]struct{ text, says string }{
-		"a field that is not done":  {resources + "namePrefix: a-\n", "kustomization.yaml:2: namePrefix is not done by this program; build the folder with kustomize and apply what it writes"},
-		"a generator of ZTP":        {"generators: [site.yaml]\n", "kustomization.yaml:1: generators is not done"},
-		"no YAML":                   {resources + "a: [\n", "kustomization.yaml:2: this is no YAML"},
-		"empty":                     {"# nothing\n", "this kustomization names nothing"},
-		"a field of another kind":   {"resources: env.yaml\n", "kustomization.yaml:1: this kustomization has a field of another kind than expected: cannot unmarshal"},
-		"a missing file":            {"\nresources: [gone.yaml]\n", "kustomization.yaml:2: gone.yaml can not be read: no such file or directory"},
-		"a folder without one":      {"resources: [plain]\n", "the folder plain has no kustomization.yaml"},
-		"something elsewhere":       {"resources: ['https://github.com/x/y?ref=v1']\n", "is elsewhere; bring it to a folder beside this one"},
-		"itself":                    {"resources: [../site]\n", "leads back to itself"},
-		"a file outside":            {resources + "configMapGenerator: [{name: a, files: [../../etc/passwd]}]\n", "kustomization.yaml:2: ../../etc/passwd is outside of the kustomization's folder"},
-		"a line without =":          {resources + "secretGenerator: [{name: a, literals: [b]}]\n", "a line of a has no ="},
-		"a key twice":               {resources + "configMapGenerator: [{name: a, literals: [b=1, b=2]}]\n", `a has the key "b" twice`},
-		"a generator of no name":    {resources + "configMapGenerator: [{literals: [b=1]}]\n", "a generator has no name"},
-		"a merge into nothing":      {resources + "configMapGenerator: [{name: a, behavior: merge}]\n", "there is no ConfigMap a whose values"},
-		"a behaviour like none":     {resources + "configMapGenerator: [{name: a, behavior: append}]\n", `behavior of a is "append"; expected create, merge or replace`},
-		"a patch for nothing":       {resources + "patches: [{patch: '{apiVersion: v1, kind: Secret, metadata: {name: x}}'}]\n", "there is no secret/x to patch"},
-		"a patch of nothing":        {resources + "patches: [{target: {kind: X}}]\n", "a patch needs either path or patch"},
-		"a patch without a name":    {resources + "patches: [{patch: '{spec: {}}'}]\n", "a patch without a target needs apiVersion, kind and metadata.name"},
-		"operations without target": {resources + "patches: [{patch: '[{op: remove, path: /spec}]'}]\n", "a patch of operations needs a target"},
-		"operations that fail":      {resources + "patches: [{target: {kind: InfraEnv}, patch: '[{op: remove, path: /spec/nowhere}]'}]\n", "infraenv.agent-install.openshift.io/sno can not be patched: "},
-		"a target's bad pattern":    {resources + "patches: [{target: {name: '('}, patch: 'a: 1'}]\n", "is no regular expression"},
-		"a target's bad selector":   {resources + "patches: [{target: {labelSelector: 'a=(b'}, patch: 'a: 1'}]\n", `the target's selector "a=(b"`},
-		"a component that is none":  {resources + "components: [../other]\n", "this is no Component; name it under resources"},
+		"no YAML":                  {resources + "a: [\n", "site/kustomization.yaml:2: this is no YAML"},
+		"empty":                    {"# nothing\n", "site/kustomization.yaml:1: this kustomization names nothing"},
+		"a list":                   {"- a\n", "site/kustomization.yaml:1: this kustomization names nothing"},
+		"an unknown field":         {resources + "namePrefx: a-\n", builtin + `invalid Kustomization: json: unknown field "namePrefx"`},
+		"a field of another kind":  {"resources: env.yaml\n", builtin + "invalid Kustomization: json: cannot unmarshal string"},
+		"a program as generator":   {"generators: [ztp.yaml]\n", builtin + "loading generator plugins: failed to load generator: external plugins disabled; unable to load external plugin 'SiteConfig'"},
+		"a missing file":           {"resources: [gone.yaml]\n", "evalsymlink failure on 'site/gone.yaml' : lstat site/gone.yaml: no such file or directory"},
+		"a folder without one":     {"resources: [plain]\n", "unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory 'site/plain'"},
+		"something elsewhere":      {resources + "components:\n- 'https://github.com/x/y?ref=v1'\n", "site/kustomization.yaml:3: https://github.com/x/y?ref=v1 is elsewhere; bring it to a folder beside this one"},
+		"a repository":             {"resources: [github.com/x/y//z]\n", "site/kustomization.yaml:1: github.com/x/y//z is elsewhere"},
+		"a repository by ssh":      {"resources: ['git@example.org:x/y']\n", "site/kustomization.yaml:1: git@example.org:x/y is elsewhere"},
+		"a repository of others":   {"resources: ['me@example.org:x/y']\n", "site/kustomization.yaml:1: me@example.org:x/y is elsewhere"},
+		"a patch elsewhere":        {resources + "patches:\n- path: http://example.org/p.yaml\n", "site/kustomization.yaml:3: http://example.org/p.yaml is elsewhere"},
+		"elsewhere below":          {"resources: [../away]\n", "away/kustomization.yaml:1: https://example.org/a.yaml is elsewhere"},
+		"itself":                   {"resources: [../site]\n", "cycle detected: candidate root 'site' contains visited root 'site'"},
+		"a file outside":           {"resources: [../other/a.yaml]\n", "file 'other/a.yaml' is not in or below 'site'"},
+		"a merge into nothing":     {resources + "configMapGenerator: [{name: a, behavior: merge}]\n", "does not exist; cannot merge or replace"},
+		"a patch for nothing":      {resources + "patches: [{patch: '{apiVersion: v1, kind: Secret, metadata: {name: x}}'}]\n", "no matches for Id Secret.v1.[noGrp]/x.[noNs]"},
+		"a component that is none": {resources + "components: [../other]\n", "expected kind 'Component' for path 'other' but got 'Kustomization'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder(t, map[string]string{
 				"site/kustomization.yaml": c.text, "site/env.yaml": infraEnv, "site/plain/a.yaml": infraEnv, "other/kustomization.yaml": "resources: [a.yaml]\n", "other/a.yaml": infraEnv,
+				"away/kustomization.yaml": "resources: [https://example.org/a.yaml]\n",
+				"site/ztp.yaml":           "apiVersion: ran.openshift.io/v1\nkind: SiteConfig\nmetadata: {name: site}\n",
 			})
 			_, err := Read(Sources{Paths: []string{"site"}})
 			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), "\n")
 		})
 	}
 }

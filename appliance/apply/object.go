@@ -46,6 +46,12 @@ func (o *Object) group() string {
 // Is tells whether the object is of a kind, in any version.
 func (o *Object) Is(kind objects.Kind) bool { return o.Kind == kind.Kind && o.group() == kind.Group }
 
+// namespaced tells whether objects of the kind lie in namespaces; a kind that is not known here does.
+func namespaced(o *Object) bool {
+	i := slices.IndexFunc(objects.Kinds(), o.Is)
+	return i < 0 || objects.Kinds()[i].Namespaced
+}
+
 // at is a value inside the object, nil where there is none.
 func (o *Object) at(path ...string) any { return valueAt(o.Content, path...) }
 

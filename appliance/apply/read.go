@@ -34,7 +34,7 @@ type Manifests struct {
 	Notes   []string  // what has no effect here, each a sentence with its place
 }
 
-// Read reads manifests. A folder with a kustomization.yaml is built as one (see kustomization); of others every .yaml, .yml and .json is
+// Read reads manifests. A folder with a kustomization.yaml is built by kustomize; of others every .yaml, .yml and .json is
 // read. Errors are Problems, or that a path can't be read.
 func Read(sources Sources) (*Manifests, error) {
 	r := &reader{recursive: sources.Recursive}
@@ -110,7 +110,7 @@ func (r *reader) path(path string) error {
 
 func (r *reader) folder(dir string) error {
 	if file := kustomizationIn(dir); file != "" {
-		built, err := r.build(file, nil)
+		built, err := r.build(file)
 		r.found = append(r.found, built...)
 		return err
 	}
@@ -296,6 +296,15 @@ func decode(data []byte) (any, error) {
 	decoder.UseNumber()
 	var value any
 	return value, decoder.Decode(&value)
+}
+
+// encode is decode's other way.
+func encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return out.Bytes(), err
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+)(: )?`)

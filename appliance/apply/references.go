@@ -275,3 +275,12 @@ func vips(o *Object, field string) []string {
 	}
 	return list
 }
+
+func stringsOf(value any) labels.Set {
+	set := labels.Set{}
+	fields, _ := value.(map[string]any)
+	for key, value := range fields {
+		set[key] = fmt.Sprint(value)
+	}
+	return set
+}
