@@ -47,13 +47,14 @@ func (s storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object
 
 func (s storages) open(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
 	_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-	versioner := storage.APIObjectVersioner{}
 	var transformer value.Transformer = identity.NewEncryptCheckTransformer()
 	if config.GroupResource.Group == objects.Secrets.Group && config.GroupResource.Resource == objects.Secrets.Resource {
 		transformer = sealed{s.box}
 	}
-	inner, err := etcd3.New(s.client, etcd.Compactor{DB: s.db}, config.Codec, newFunc, newListFunc, "", prefix, config.GroupResource, transformer,
-		etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+	inner, err := etcd.NewStorage(s.client, s.db, etcd.Resource{
+		GroupResource: config.GroupResource, Prefix: prefix, Codec: config.Codec, Transformer: transformer, New: newFunc, NewList: newListFunc,
+		Lease: etcd3.NewDefaultLeaseManagerConfig(),
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the storage of %s: %w", config.GroupResource, err)
 	}

@@ -103,10 +103,10 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	}
 	lease := etcd3.NewDefaultLeaseManagerConfig()
 	lease.ReuseDurationSeconds = 1
-	versioner := storage.APIObjectVersioner{}
-	s, err := etcd3.New(b.client, etcd.Compactor{DB: db}, b.codec, func() runtime.Object { return new(example.Pod) },
-		func() runtime.Object { return new(example.PodList) }, "", "/pods/", schema.GroupResource{Resource: "pods"},
-		b.transformer, lease, etcd3.NewDefaultDecoder(b.codec, versioner), versioner)
+	s, err := etcd.NewStorage(b.client, db, etcd.Resource{
+		GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: "/pods/", Codec: b.codec, Transformer: b.transformer,
+		New: func() runtime.Object { return new(example.Pod) }, NewList: func() runtime.Object { return new(example.PodList) }, Lease: lease,
+	})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	b.Interface = s

@@ -1,0 +1,205 @@
+package etcd
+
+import (
+	"bytes"
+	"hash/maphash"
+	"io"
+	goruntime "runtime"
+	"sync"
+	"weak"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// sharedCodec decodes what is watched: whoever decodes the same bytes while another still has the object gets the same object, and with it
+// the forms in which it has been encoded. Nothing is held that no watcher holds.
+//
+// It is of one resource in one version, so that encoders which have one identifier do the same.
+type sharedCodec struct {
+	runtime.Codec
+	seed maphash.Seed
+
+	mu      sync.Mutex
+	decoded map[uint64]weak.Pointer[decoded] // by the hash of what was decoded
+}
+
+func newSharedCodec(codec runtime.Codec) *sharedCodec {
+	return &sharedCodec{Codec: codec, seed: maphash.MakeSeed(), decoded: map[uint64]weak.Pointer[decoded]{}}
+}
+
+// Decode returns an object that is shared, unless it is to be decoded into one of the caller's.
+func (c *sharedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if defaults != nil || into != nil {
+		return c.Codec.Decode(data, defaults, into)
+	}
+	d := c.of(data)
+	d.decode.Do(func() {
+		if d.object, d.kind, d.err = c.Codec.Decode(data, nil, nil); d.err != nil {
+			c.forget(d.at) // the next one may be luckier
+		}
+	})
+	if d.err != nil {
+		return nil, d.kind, d.err
+	}
+	return &sharedObject{decoded: d}, d.kind, nil
+}
+
+func (c *sharedCodec) of(data []byte) *decoded {
+	hash := maphash.Bytes(c.seed, data)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := c.decoded[hash].Value(); d != nil && bytes.Equal(d.data, data) {
+		return d
+	}
+	d := &decoded{data: data}
+	d.at = place{hash, weak.Make(d)}
+	c.decoded[hash] = d.at.decoded
+	goruntime.AddCleanup(d, c.forget, d.at)
+	return d
+}
+
+func (c *sharedCodec) forget(at place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.decoded[at.hash] == at.decoded {
+		delete(c.decoded, at.hash)
+	}
+}
+
+// place is where what was decoded is found again.
+type place struct {
+	hash    uint64
+	decoded weak.Pointer[decoded]
+}
+
+// decoded is what bytes were decoded to. Nobody changes the object.
+type decoded struct {
+	data []byte
+	at   place
+
+	decode sync.Once
+	object runtime.Object // without a resource version
+	kind   *schema.GroupVersionKind
+	err    error
+
+	mu       sync.Mutex
+	versions map[uint64]*version
+}
+
+// version is the object with a resource version: the one of its last change, or of its deletion.
+func (d *decoded) version(revision uint64) (*version, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v := d.versions[revision]; v != nil {
+		return v, nil
+	}
+	object := d.object.DeepCopyObject()
+	if err := (storage.APIObjectVersioner{}).UpdateObject(object, revision); err != nil {
+		return nil, err
+	}
+	if d.versions == nil {
+		d.versions = map[uint64]*version{}
+	}
+	v := &version{object: object, encoded: map[runtime.Identifier]*encoded{}}
+	d.versions[revision] = v
+	return v, nil
+}
+
+// version is an object as watchers see it, and each form that one of them has encoded it to. Nobody changes the object.
+type version struct {
+	object runtime.Object
+
+	mu      sync.Mutex
+	encoded map[runtime.Identifier]*encoded
+}
+
+type encoded struct {
+	encode sync.Once
+	text   []byte
+	err    error
+}
+
+func (v *version) as(id runtime.Identifier) *encoded {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.encoded[id]
+	if e == nil {
+		e = new(encoded)
+		v.encoded[id] = e
+	}
+	return e
+}
+
+// sharedObject is what one watcher has of an object that it shares with others. Whoever asks for the object gets a copy.
+type sharedObject struct {
+	decoded *decoded
+	version *version // nil until its resource version is known
+}
+
+var _ runtime.CacheableObject = (*sharedObject)(nil)
+
+// read is the object, which is not to be changed.
+func (s *sharedObject) read() runtime.Object {
+	if s.version == nil {
+		return s.decoded.object
+	}
+	return s.version.object
+}
+
+func (s *sharedObject) GetObject() runtime.Object { return s.read().DeepCopyObject() }
+
+func (s *sharedObject) DeepCopyObject() runtime.Object { return s.GetObject() }
+
+func (s *sharedObject) GetObjectKind() schema.ObjectKind {
+	kind := new(metav1.TypeMeta)
+	kind.SetGroupVersionKind(s.read().GetObjectKind().GroupVersionKind())
+	return kind
+}
+
+// CacheEncode has the object encoded by the first who wants this form of it. Encoders get a copy, for some alter what they encode for a moment.
+func (s *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+	if s.version == nil {
+		return encode(s.GetObject(), w)
+	}
+	e := s.version.as(id)
+	e.encode.Do(func() {
+		var text bytes.Buffer
+		e.err = encode(s.GetObject(), &text)
+		e.text = text.Bytes()
+	})
+	if e.err != nil {
+		return e.err
+	}
+	if splice, ok := w.(runtime.Splice); ok {
+		splice.Splice(e.text)
+		return nil
+	}
+	_, err := w.Write(e.text)
+	return err
+}
+
+// sharedVersioner gives shared objects the resource version that they share.
+type sharedVersioner struct{ storage.APIObjectVersioner }
+
+func (v sharedVersioner) UpdateObject(object runtime.Object, revision uint64) (err error) {
+	if s, ok := object.(*sharedObject); ok {
+		s.version, err = s.decoded.version(revision)
+		return err
+	}
+	return v.APIObjectVersioner.UpdateObject(object, revision)
+}
+
+// unshared lets what reads an object's attributes see the object itself.
+func unshared(attributes storage.AttrFunc) storage.AttrFunc {
+	return func(object runtime.Object) (labels.Set, fields.Set, error) {
+		if s, ok := object.(*sharedObject); ok {
+			object = s.read()
+		}
+		return attributes(object)
+	}
+}

@@ -1,0 +1,222 @@
+package etcd_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+
+	"landfall/web/kube/etcd"
+)
+
+// counting counts what is decoded.
+type counting struct {
+	runtime.Codec
+	decoded atomic.Int64
+	failing atomic.Bool
+}
+
+func (c *counting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if into == nil {
+		c.decoded.Add(1)
+		if c.failing.Load() {
+			return nil, nil, errFailing
+		}
+	}
+	return c.Codec.Decode(data, defaults, into)
+}
+
+func countingBench(t *testing.T) (*bench, *counting) {
+	counts := new(counting)
+	return newBench(t, func(b *bench) {
+		counts.Codec = b.codec
+		b.codec = counts
+	}), counts
+}
+
+func (b *bench) watch(t *testing.T, predicate storage.SelectionPredicate) watch.Interface {
+	w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: fmt.Sprint(b.db.Revision()), Predicate: predicate, Recursive: true})
+	require.NoError(t, err)
+	t.Cleanup(w.Stop)
+	return w
+}
+
+func (b *bench) create(t *testing.T, name string) *example.Pod {
+	pod := new(example.Pod)
+	wanted := &example.Pod{}
+	wanted.Namespace, wanted.Name, wanted.Labels = "ns", name, map[string]string{"a": "b"}
+	require.NoError(t, b.Create(t.Context(), "/pods/ns/"+name, wanted, pod, 0))
+	return pod
+}
+
+// label gives a pod another label.
+func (b *bench) label(ctx context.Context, name, value string) (*example.Pod, error) {
+	pod := new(example.Pod)
+	return pod, b.GuaranteedUpdate(ctx, "/pods/ns/"+name, pod, false, nil, storage.SimpleUpdate(func(object runtime.Object) (runtime.Object, error) {
+		object.(*example.Pod).Labels["a"] = value
+		return object, nil
+	}), nil)
+}
+
+// plain is the object of an event, as its receiver may have it.
+func plain(t *testing.T, event watch.Event) *example.Pod {
+	shared, ok := event.Object.(runtime.CacheableObject)
+	require.True(t, ok, "%T", event.Object)
+	pod, ok := shared.GetObject().(*example.Pod)
+	require.True(t, ok)
+	return pod
+}
+
+func TestAChangeIsDecodedAndEncodedOnceForAllWatchers(t *testing.T) {
+	b, counts := countingBench(t)
+	watchers := make([]watch.Interface, 50)
+	for i := range watchers {
+		watchers[i] = b.watch(t, storage.Everything)
+	}
+	pod := b.create(t, "one")
+	events := make([]watch.Event, len(watchers)) // what is held is shared
+	for i, w := range watchers {
+		events[i] = <-w.ResultChan()
+		require.Equal(t, watch.Added, events[i].Type)
+		require.Equal(t, pod, plain(t, events[i]))
+	}
+	require.EqualValues(t, 1, counts.decoded.Load())
+	var encoded atomic.Int64
+	encode := func(object runtime.Object, w io.Writer) error {
+		encoded.Add(1)
+		_, err := io.WriteString(w, object.(*example.Pod).Name)
+		return err
+	}
+	var group sync.WaitGroup
+	for _, event := range events {
+		group.Go(func() {
+			for _, form := range []runtime.Identifier{"json", "table"} {
+				var text strings.Builder
+				if err := event.Object.(runtime.CacheableObject).CacheEncode(form, encode, &text); err != nil || text.String() != "one" {
+					t.Errorf("%s: %q, %v", form, text.String(), err)
+				}
+				splice := runtime.NewSpliceBuffer()
+				if err := event.Object.(runtime.CacheableObject).CacheEncode(form, encode, splice); err != nil || string(splice.Bytes()) != "one" {
+					t.Errorf("%s: %q, %v", form, splice.Bytes(), err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.EqualValues(t, 2, encoded.Load(), "once in each form")
+	goruntime.KeepAlive(events)
+}
+
+func TestWhatOneWatcherDoesToAnObjectNobodyElseSees(t *testing.T) {
+	b, _ := countingBench(t)
+	b.create(t, "one")
+	const watchers, changes = 8, 40
+	encode := func(object runtime.Object, w io.Writer) error { // as encoders do, it alters for a moment what it encodes
+		pod := object.(*example.Pod)
+		kind := pod.GroupVersionKind()
+		pod.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+		defer pod.SetGroupVersionKind(kind)
+		_, err := fmt.Fprint(w, pod.Kind, pod.ResourceVersion, pod.Labels["a"])
+		return err
+	}
+	selecting := storage.SelectionPredicate{Label: labels.Everything(), Field: fields.OneTermEqualSelector("metadata.name", "one"),
+		GetAttrs: func(object runtime.Object) (labels.Set, fields.Set, error) {
+			pod := object.(*example.Pod)
+			return pod.Labels, fields.Set{"metadata.name": pod.Name}, nil
+		}}
+	var group sync.WaitGroup
+	for i := range watchers {
+		w := b.watch(t, []storage.SelectionPredicate{storage.Everything, selecting}[i%2])
+		group.Go(func() {
+			for change := range changes {
+				event := <-w.ResultChan()
+				shared, ok := event.Object.(runtime.CacheableObject)
+				if !ok {
+					t.Errorf("a watch ends: %v", event)
+					return
+				}
+				mine := shared.GetObject().(*example.Pod)
+				if mine.Labels["a"] != fmt.Sprint(change) {
+					t.Errorf("change %d has the label %s", change, mine.Labels["a"])
+				}
+				var text bytes.Buffer
+				if err := shared.CacheEncode("form", encode, &text); err != nil || text.String() != "Pod"+mine.ResourceVersion+fmt.Sprint(change) {
+					t.Errorf("change %d is encoded to %s, %v", change, &text, err)
+				}
+				mine.Labels["a"], mine.ResourceVersion = "spoilt", "0"
+				event.Object.DeepCopyObject().(*example.Pod).Labels["a"] = "spoilt too"
+				event.Object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Kind: "Spoilt"})
+			}
+		})
+	}
+	for change := range changes {
+		_, err := b.label(t.Context(), "one", fmt.Sprint(change))
+		require.NoError(t, err)
+	}
+	group.Wait()
+}
+
+func TestAnObjectThatIsDeletedHasTheRevisionOfItsDeletion(t *testing.T) {
+	b, counts := countingBench(t)
+	first, second := b.watch(t, storage.Everything), b.watch(t, storage.Everything)
+	pod := b.create(t, "one")
+	added := []watch.Event{<-first.ResultChan(), <-second.ResultChan()}
+	require.NoError(t, b.Delete(t.Context(), "/pods/ns/one", new(example.Pod), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+	for _, w := range []watch.Interface{first, second} {
+		deleted := <-w.ResultChan()
+		require.Equal(t, watch.Deleted, deleted.Type)
+		require.Equal(t, fmt.Sprint(b.db.Revision()), plain(t, deleted).ResourceVersion)
+	}
+	for _, event := range added {
+		require.Equal(t, pod, plain(t, event), "the event of its creation is as it was")
+	}
+	require.EqualValues(t, 1, counts.decoded.Load(), "what was deleted is what was created")
+}
+
+func TestWhatNoWatcherHoldsIsNotKept(t *testing.T) {
+	b, counts := countingBench(t)
+	for i := range 20 {
+		w := b.watch(t, storage.Everything)
+		b.create(t, fmt.Sprint("pod-", i))
+		<-w.ResultChan()
+		w.Stop()
+		for range w.ResultChan() {
+			t.Error("an event comes after the end")
+		}
+	}
+	require.EqualValues(t, 20, counts.decoded.Load())
+	require.Eventually(t, func() bool { goruntime.GC(); return b.Interface.(etcd.Storage).Shared() == 0 }, 10*time.Second, time.Millisecond)
+}
+
+func TestWhatCouldNotBeDecodedIsTriedAgain(t *testing.T) {
+	b, counts := countingBench(t)
+	counts.failing.Store(true)
+	from := fmt.Sprint(b.db.Revision())
+	pod := b.create(t, "one")
+	for _, wanted := range []watch.EventType{watch.Error, watch.Added} {
+		w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: from, Predicate: storage.Everything, Recursive: true})
+		require.NoError(t, err)
+		event := <-w.ResultChan()
+		require.Equal(t, wanted, event.Type)
+		if wanted == watch.Added {
+			require.Equal(t, pod, plain(t, event))
+		}
+		w.Stop()
+		counts.failing.Store(false)
+	}
+}
