@@ -46,7 +46,7 @@ test-walks:
 test-bmcs:
 	CGO_ENABLED=0 go test -tags redfish -run TestEveryFault ./appliance/bmc
 
-test-boot:
+test-boot: bin/landfall
 	.ci/install-emulator
 	CGO_ENABLED=0 go test -tags boot ./isogen/boottest/...
 

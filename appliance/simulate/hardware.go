@@ -102,6 +102,8 @@ type machine struct {
 	disks    []disk
 	hardware Hardware
 	cpuMHz   float64
+	// described is the inventory of a machine that is there; nil if it is made up.
+	described *models.Inventory
 }
 
 type nic struct {
@@ -203,6 +205,9 @@ func hostAddress(network netip.Prefix, number int) (netip.Prefix, netip.Addr, er
 // inventory describes the machine as the agent's inventory step does. Two calls give the same: an agent whose inventory has not
 // changed does not send it again.
 func (m machine) inventory() *models.Inventory {
+	if m.described != nil {
+		return m.described
+	}
 	return &models.Inventory{
 		BmcAddress:   "0.0.0.0",
 		BmcV6address: "::/0",
@@ -285,7 +290,7 @@ func (m machine) routes() []*models.Route {
 // disk finds the disk that a path of /dev names.
 func (m machine) disk(path string) (disk, bool) {
 	for _, d := range m.disks {
-		if path == "/dev/"+d.name || path == d.byID || path == d.byPath {
+		if path != "" && (path == "/dev/"+d.name || path == d.byID || path == d.byPath) {
 			return d, true
 		}
 	}

@@ -41,6 +41,8 @@ type host struct {
 	mu sync.Mutex
 	// disc is what was put into its drive; nil if the host finds the infra-env's image by itself.
 	disc *media
+	// write, if set, writes to the disk at a path what the host comes up from after its installation.
+	write func(ctx context.Context, path string) error
 	// agentImage is the agent's version, which an upgrade changes.
 	agentImage string
 	// vips are those that the appliance had verified, by type: the site's DNS answers with them.

@@ -292,6 +292,11 @@ func (n *nodeInstaller) writeImage(ctx context.Context) error {
 	if err := n.enter(ctx, models.HostStageWritingImageToDisk, "", 0); err != nil || n.resume != "" {
 		return err
 	}
+	if n.write != nil {
+		if err := n.write(ctx, n.device); err != nil {
+			return err
+		}
+	}
 	for percent := writePercentStep; percent <= 100; percent += writePercentStep {
 		if err := n.crew.pause(ctx, writeStepTime); err != nil {
 			return err

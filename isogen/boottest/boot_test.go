@@ -36,7 +36,7 @@ var keyfile = isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection"
 // SHA-256 of the root file system where it had to fetch that.
 func TestImagesBoot(t *testing.T) {
 	rootfs := noise(2<<20, 3)
-	base, err := isogen.Open(buildLiveISO(t, rootfs))
+	base, err := isogen.Open(buildLiveISO(t, rootfs, inspection))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, base.Close()) })
 	require.Equal(t, volumeID, base.VolumeID())

@@ -68,10 +68,8 @@ configfile /EFI/redhat/grub.cfg
 
 const grubModules = "iso9660 fat part_gpt part_msdos search search_fs_file linux normal configfile echo test gzio serial terminal"
 
-// initScript is what stands in for the live system's own programs. It takes the configuration over from a config image
-// if it was told to, as systemd and udev would have it do, fetches the root file system if that is not on the disc, says
-// which files Ignition would find, and turns the machine off.
-const initScript = `#!/bin/busybox sh
+// initHead begins what stands in for the live system's own programs: it says where the system is and has what the other scripts need.
+const initHead = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
 mount -t proc proc /proc
@@ -82,17 +80,30 @@ dmesg -n 1
 echo
 [ -d /sys/firmware/efi ] && echo "FIRMWARE uefi" || echo "FIRMWARE bios"
 echo "ARGUMENTS $(cat /proc/cmdline)"
-url=$(tr ' ' '\n' < /proc/cmdline | sed -n 's/^coreos.live.rootfs_url=//p' | tr -d '"')
-unit=/etc/systemd/system/landfall-config-image.service
 
-if [ -n "$url" ] || [ -f "$unit" ]; then
+load_modules() {
     modules=$(echo /lib/modules/*.ko)
     for round in 1 2 3 4 5; do # dependencies differ between kernels
         left=
         for m in $modules; do insmod "$m" 2>/dev/null || left="$left $m"; done
         modules=$left
     done
-fi
+}
+network_up() {
+    until card=$(ls /sys/class/net | grep -v lo); do usleep 50000; done
+    ip link set lo up
+    ip link set "$card" up
+    udhcpc -q -n -t 20 -T 1 -i "$card" -s /bin/lease > /dev/null || echo "NO LEASE"
+}
+`
+
+// inspection takes the configuration over from a config image if it was told to, as systemd and udev would have it do, fetches the
+// root file system if that is not on the disc, says which files Ignition would find, and turns the machine off.
+const inspection = initHead + `
+url=$(tr ' ' '\n' < /proc/cmdline | sed -n 's/^coreos.live.rootfs_url=//p' | tr -d '"')
+unit=/etc/systemd/system/landfall-config-image.service
+
+if [ -n "$url" ] || [ -f "$unit" ]; then load_modules; fi
 if [ -f "$unit" ]; then
     mkdir -p /run /dev/disk/by-label
     for drive in /dev/sr*; do
@@ -102,9 +113,7 @@ if [ -f "$unit" ]; then
     "$(sed -n 's/^ExecStart=//p' "$unit")"
 fi
 if [ -n "$url" ]; then
-    until card=$(ls /sys/class/net | grep -v lo); do usleep 50000; done
-    ip link set "$card" up
-    udhcpc -q -n -t 20 -T 1 -i "$card" -s /bin/lease > /dev/null || echo "NO LEASE"
+    network_up
     echo "ROOTFS $(wget -q -O - "$url" | sha256sum | cut -d' ' -f1)"
 fi
 find /config.ign /etc -type f | while read -r f; do
@@ -123,8 +132,8 @@ ip addr add "$ip/$mask" dev "$interface"
 
 // buildLiveISO makes an ISO as CoreOS Assembler does: isolinux for BIOS, GRUB for UEFI, both bootable from a disk too,
 // areas for kernel arguments, and an empty embed area that both boot loaders hand to the kernel as a second initrd. It
-// has no table for its minimal ISO.
-func buildLiveISO(t *testing.T, rootfs []byte) string {
+// has no table for its minimal ISO. The script is what its live system does.
+func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
 	t.Helper()
 	dir := t.TempDir()
 	tree := filepath.Join(dir, "tree")
@@ -134,7 +143,7 @@ func buildLiveISO(t *testing.T, rootfs []byte) string {
 		require.NoError(t, os.WriteFile(path, content, 0o644))
 	}
 	put("images/pxeboot/vmlinuz", read(t, filepath.Join(kernelDir(t), "vmlinuz")))
-	put("images/pxeboot/initrd.img", initramfs(t))
+	put("images/pxeboot/initrd.img", initramfs(t, script))
 	put("images/pxeboot/rootfs.img", rootfs)
 	put("images/ignition.img", make([]byte, 256<<10))
 	put("coreos/igninfo.json", []byte(`{"file": "images/ignition.img"}`))
@@ -166,7 +175,7 @@ func kernelArgumentAreas(t *testing.T) []byte {
 }
 
 // initramfs is one static program, the scripts and the kernel's modules.
-func initramfs(t *testing.T) []byte {
+func initramfs(t *testing.T, script string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -182,7 +191,7 @@ func initramfs(t *testing.T) []byte {
 	add("bin/busybox", cpio.ModeRegular|0o755, read(t, busybox))
 	add("bin/sh", cpio.ModeSymlink|0o777, []byte("busybox"))
 	add("bin/lease", cpio.ModeRegular|0o755, []byte(leaseScript))
-	add("init", cpio.ModeRegular|0o755, []byte(initScript))
+	add("init", cpio.ModeRegular|0o755, []byte(script))
 	modules, err := filepath.Glob(filepath.Join(kernelDir(t), "modules", "*.ko"))
 	require.NoError(t, err)
 	require.NotEmpty(t, modules, howToInstall)

@@ -125,12 +125,13 @@ func (b *BMC) fill(w http.ResponseWriter, d *drive, image string) (fields, int, 
 			b.clock.AfterFunc(taskTime, func() {
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				d.image, d.kept = image, false
+				d.load(image)
 			})
 		}
 		return b.taskAt(root+"/TaskService/Tasks/"+id, id), http.StatusAccepted, nil
 	}
-	d.image, d.kept, d.stale = image, false, time.Time{}
+	d.load(image)
+	d.stale = time.Time{}
 	return nil, http.StatusNoContent, nil
 }
 
@@ -189,13 +190,15 @@ func (b *BMC) eject(d *drive) *refusal {
 		return refuse(http.StatusInternalServerError, "IDRAC.2.8.VRM0021", "Virtual Media is detached or Virtual Media redirection for the selected Virtual Media is in use.")
 	}
 	if b.has(EjectKeeps) && !d.kept {
-		d.shown, d.image, d.kept = d.image, "", true
+		d.shown, d.kept = d.image, true
+		d.unload()
 		return nil
 	}
 	if b.has(StaleInserted) {
 		d.shown, d.stale = d.image, b.clock.Now().Add(staleTime)
 	}
-	d.image, d.kept = "", false
+	d.unload()
+	d.kept = false
 	return nil
 }
 

@@ -23,6 +23,8 @@ type Image struct {
 	URL  string
 	Path string // of a file with its bytes, which goes when Boot returns
 	Size int64
+	// Ejected is closed when the image is taken out of its drive.
+	Ejected <-chan struct{}
 }
 
 // probe looks at an image as BMCs do when it is inserted: its length, and that it is a disc.

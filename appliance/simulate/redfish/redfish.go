@@ -27,6 +27,8 @@ type Options struct {
 	// Serial, UUID and MACs are the server's.
 	Serial, UUID string
 	MACs         []string
+	// Off says that the server is off to begin with. Most are found on.
+	Off bool
 	// PowerDelay is how long a power transition takes; 0 is three seconds.
 	PowerDelay time.Duration
 	// Boot, if set, is called when the server boots from the virtual CD, with what was fetched. Its context ends when the
@@ -85,9 +87,24 @@ type BMC struct {
 // drive is what a slot holds.
 type drive struct {
 	Slot
-	image, shown string    // shown for a while after it was ejected: see StaleInserted
-	stale        time.Time // until then
-	kept         bool      // EjectKeeps struck
+	image, shown string        // shown for a while after it was ejected: see StaleInserted
+	stale        time.Time     // until then
+	kept         bool          // EjectKeeps struck
+	out          chan struct{} // closed when the image is taken out
+}
+
+// load puts an image into the drive.
+func (d *drive) load(image string) {
+	d.unload()
+	d.image, d.kept, d.out = image, false, make(chan struct{})
+}
+
+// unload takes what is in the drive out of it.
+func (d *drive) unload() {
+	if d.image != "" {
+		close(d.out)
+	}
+	d.image = ""
 }
 
 type task struct {
@@ -95,7 +112,7 @@ type task struct {
 	fails bool
 }
 
-// New returns a BMC whose server is on, as servers mostly are found.
+// New returns a BMC whose server is on, as servers mostly are found, unless the options say otherwise.
 func New(options Options) *BMC {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -119,6 +136,9 @@ func New(options Options) *BMC {
 	}
 	for _, slot := range options.Profile.Slots {
 		b.drives[slot.ID] = &drive{Slot: slot}
+	}
+	if options.Off {
+		b.power = "Off"
 	}
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
@@ -200,7 +220,7 @@ func (b *BMC) Insert(image string) {
 	defer b.mu.Unlock()
 	for _, slot := range b.options.Profile.Slots {
 		if d := b.drives[slot.ID]; !slot.Internal && slot.MediaTypes[0] != "Floppy" {
-			d.image = image
+			d.load(image)
 			return
 		}
 	}
@@ -248,7 +268,7 @@ func (b *BMC) unplug(d time.Duration) {
 	b.power = "Off"
 	b.sessions = map[string]int{}
 	for _, d := range b.drives {
-		d.image = "" // virtual media does not outlast the BMC
+		d.unload() // virtual media does not outlast the BMC
 	}
 	b.boot["Target"], b.boot["Enabled"] = "None", "Disabled"
 }
@@ -289,10 +309,10 @@ func (b *BMC) start() {
 	if b.life.Err() != nil {
 		return
 	}
-	image := ""
+	var inserted *drive
 	for _, slot := range b.options.Profile.Slots {
 		if d := b.drives[slot.ID]; d.image != "" {
-			image = d.image
+			inserted = d
 			break
 		}
 	}
@@ -316,8 +336,9 @@ func (b *BMC) start() {
 	}
 	ctx, cancel := context.WithCancel(b.life)
 	b.machine = cancel
-	if virtual && image != "" {
-		b.running.Go(func() { b.run(ctx, image) })
+	if virtual && inserted != nil {
+		image, out := inserted.image, inserted.out
+		b.running.Go(func() { b.run(ctx, image, out) })
 		return
 	}
 	b.started = append(b.started, Started{From: "disk"})
@@ -327,7 +348,7 @@ func (b *BMC) start() {
 }
 
 // run is the server up from the virtual CD.
-func (b *BMC) run(ctx context.Context, address string) {
+func (b *BMC) run(ctx context.Context, address string, out <-chan struct{}) {
 	image, err := b.fetch(ctx, address)
 	if err != nil {
 		b.log.Warn("A simulated server could not read its virtual CD.", "image", address, "error", err)
@@ -338,6 +359,7 @@ func (b *BMC) run(ctx context.Context, address string) {
 			b.log.Warn("A fetched image could not be removed.", "error", err)
 		}
 	}()
+	image.Ejected = out
 	b.mu.Lock()
 	b.started = append(b.started, Started{From: "cd", Image: address})
 	b.mu.Unlock()
@@ -352,4 +374,13 @@ func (b *BMC) Reboot() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.move("the operating system", "On", b.start)
+}
+
+// Halt is the server switching itself off, as its operating system does.
+func (b *BMC) Halt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stop()
+	b.moves++
+	b.power = "Off"
 }

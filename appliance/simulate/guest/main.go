@@ -1,0 +1,77 @@
+// Guest is what stands in for the discovery agent on an emulated machine that has booted an image: it reads the config as the agent's
+// unit has it, registers, says what the machine is made of, does as it is told, and writes the image to the disk when it is installed.
+// Up from that disk it is the installed node. It ends with status 0 when the machine is to be restarted. Nothing tells it where the
+// appliance is but the config.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"landfall/appliance/simulate"
+	"landfall/ignition"
+)
+
+// stay is the status of a machine that is not to be restarted.
+const stay = 3
+
+func main() {
+	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
+	config := flag.String("config", "/config.ign", "the config, as Ignition finds it")
+	medium := flag.String("medium", "/dev/sr0", "what the machine is up from")
+	installed := flag.Bool("installed", false, "the medium is the disk that the machine was installed to")
+	speed := flag.Float64("speed", 1, "how much faster than in reality everything goes")
+	flag.Parse()
+	restart, err := run(context.Background(), log, *config, *medium, *installed, *speed)
+	switch {
+	case err != nil:
+		log.Error("The guest failed.", "error", err)
+		os.Exit(1)
+	case !restart:
+		os.Exit(stay)
+	}
+}
+
+func run(ctx context.Context, log *slog.Logger, config, medium string, installed bool, speed float64) (restart bool, err error) {
+	raw, err := os.ReadFile(config)
+	if err != nil {
+		return false, fmt.Errorf("read the config: %w", err)
+	}
+	found, err := ignition.ReadDiscovery(raw)
+	if err != nil {
+		return false, err
+	}
+	inventory, err := takeInventory(os.DirFS("/"))
+	if err != nil {
+		return false, err
+	}
+	log.Info("The config was read.", "appliance", found.ServiceURL, "infra_env", found.InfraEnvID, "id", inventory.id, "from_disk", installed)
+	guest := &simulate.Guest{
+		ID: inventory.id, Config: found, Inventory: inventory.Inventory, Speed: speed, Logger: log,
+		WriteImage: func(_ context.Context, path string) error { return copyImage(medium, path) },
+	}
+	return guest.Run(ctx, installed)
+}
+
+// copyImage writes what the machine is up from to a disk: it can boot from there as well as from a CD.
+func copyImage(from, to string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("read the image: %w", err)
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := os.OpenFile(to, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("write the image: %w", err)
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	if _, err := io.Copy(target, source); err != nil {
+		return fmt.Errorf("copy %s to %s: %w", from, to, err)
+	}
+	return target.Sync()
+}

@@ -1,0 +1,103 @@
+//go:build boot
+
+package boottest
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cavaliercoder/go-cpio"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate/redfish"
+)
+
+// guestSpeed is how much faster than in reality a guest's installation goes.
+const guestSpeed = "200"
+
+// discovery brings up the network, asks the firmware what the machine is up from, unpacks the root file system from there, and starts the
+// agent's stand-in. The medium is free from then on.
+const discovery = initHead + `
+load_modules
+hostname localhost
+network_up
+variables=/sys/firmware/efi/efivars
+mount -t efivarfs efivarfs "$variables"
+current=$(cat "$variables/BootCurrent-` + globalVariable + `" | tail -c 2 | hexdump -e '1/2 "%04X"')
+if tr -d '\000' < "$variables/Boot$current-` + globalVariable + `" | grep -q CD-ROM; then
+    medium=/dev/sr0 installed=false
+else
+    medium=/dev/vda installed=true
+fi
+mkdir -p /medium
+until mount -t iso9660 -o ro "$medium" /medium 2> /dev/null; do usleep 50000; done
+(cd / && cpio -i < /medium/images/pxeboot/rootfs.img)
+umount /medium
+/bin/agent -medium "$medium" -installed="$installed" -speed ` + guestSpeed + `
+case $? in
+    0) reboot -f ;;
+    1) poweroff -f ;;
+esac
+echo INSTALLED
+while :; do sleep 3600; done
+`
+
+// globalVariable is the vendor of UEFI's own variables (UEFI 2.10, 3.3): BootCurrent has the number of the option that was booted.
+const globalVariable = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+// agentRootfs is a root file system with the agent's stand-in in it.
+func agentRootfs(t *testing.T) []byte {
+	t.Helper()
+	agent := filepath.Join(t.TempDir(), "agent")
+	t.Setenv("CGO_ENABLED", "0")
+	run(t, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", agent, "landfall/appliance/simulate/guest")
+	var b bytes.Buffer
+	archive := cpio.NewWriter(&b)
+	program := read(t, agent)
+	require.NoError(t, archive.WriteHeader(&cpio.Header{Name: "bin/agent", Mode: cpio.ModeRegular | 0o755, Links: 1, Size: int64(len(program))}))
+	_, err := archive.Write(program)
+	require.NoError(t, err)
+	require.NoError(t, archive.Close())
+	return b.Bytes()
+}
+
+// TestAMachineIsInstalledByItsManifests has manifests of a single node applied to an appliance. A machine in an emulator is switched on
+// over Redfish, boots what its BMC fetched, its agent finds the appliance by the config on the disc and registers, and the machine is
+// installed: it restarts into the disk that it has written, without the disc.
+func TestAMachineIsInstalledByItsManifests(t *testing.T) {
+	site := newManagedSite(t, buildLiveISO(t, agentRootfs(t), discovery))
+	for i, kind := range emulators() {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			m := newIdentity(kind.name, i+1)
+			server := newServer(t, m, kind)
+			site.apply(t, m, server.bmc)
+
+			agent := site.agent(t, m)
+			require.Equal(t, m.name, agent.Labels["agent-install.openshift.io/bmh"], "the BareMetalHost is found by its MAC address")
+			found := agent.Status.Inventory
+			require.Equal(t, "QEMU", found.SystemVendor.Manufacturer)
+			require.Equal(t, m.serial, found.SystemVendor.SerialNumber)
+			require.Equal(t, "uefi", found.Boot.CurrentBootMode)
+			require.Len(t, found.Interfaces, 1)
+			require.Equal(t, m.mac, found.Interfaces[0].MACAddress)
+			require.Equal(t, []string{"10.0.2.15/24"}, found.Interfaces[0].IPV4Addresses)
+			require.EqualValues(t, 1, found.CPU.Count)
+			require.Less(t, found.Memory.PhysicalBytes, int64(memoryMiB)<<20)
+			require.Greater(t, found.Memory.PhysicalBytes, int64(memoryMiB)<<20*3/4)
+			require.Equal(t, m.uuid, agent.Name)
+
+			require.Eventually(t, func() bool { return server.bmc.Inserted() == "" && server.inserted(t) == "" }, time.Minute, 100*time.Millisecond, "the image was not ejected")
+			boots := server.bmc.Boots()
+			require.Equal(t, redfish.Started{From: "cd", Image: boots[0].Image}, boots[0])
+			require.Regexp(t, `^http://127\.0\.0\.1:\d+/i/[a-z2-7]+\.iso$`, boots[0].Image)
+			require.Equal(t, []redfish.Started{{From: "disk"}}, boots[1:])
+			require.Equal(t, "On", server.bmc.Power())
+			require.Equal(t, "provisioned", site.provisioning(t, m))
+			require.Eventually(t, func() bool { return strings.Contains(server.console(t), "\nINSTALLED\n") }, time.Minute, 100*time.Millisecond, "the node's controller does not end")
+		})
+	}
+}

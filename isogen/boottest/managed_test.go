@@ -1,0 +1,169 @@
+//go:build boot
+
+package boottest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/objects/agentinstall"
+	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/redfish"
+)
+
+// installLimit is how long an installation may take; without hardware acceleration, half a minute is usual.
+const installLimit = 5 * time.Minute
+
+// The host as itself, and as the emulator's network shows it to machines.
+const (
+	hostAddress  = "127.0.0.1"
+	guestAddress = "10.0.2.2"
+)
+
+// managedSite is an appliance with its Kubernetes API, in a process of its own, and a mirror with a release.
+type managedSite struct {
+	program string
+	address string
+	release string
+}
+
+// newManagedSite starts an appliance whose live ISO is at a path.
+func newManagedSite(t *testing.T, iso string) *managedSite {
+	t.Helper()
+	registry, err := simulate.NewRegistry(t.Context(), hostAddress+":0", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, registry.Close()) })
+	pushed, err := simulate.PushPayload(t.Context(), registry.Addr, simulate.Payload{})
+	require.NoError(t, err)
+
+	s := &managedSite{program: builtProgram(t), release: pushed.Release}
+	port := freePort(t)
+	_, registryPort, err := net.SplitHostPort(registry.Addr)
+	require.NoError(t, err)
+	s.address = fmt.Sprintf("http://%s:%d", hostAddress, port)
+	dir := t.TempDir()
+	fill(t, "registries.conf", filepath.Join(dir, "registries.conf"), map[string]any{"Mirrors": []string{registry.Addr, guestAddress + ":" + registryPort}})
+	fill(t, "requirements.json", filepath.Join(dir, "requirements.json"), nil)
+	config := filepath.Join(dir, "config.yaml")
+	fill(t, "config.yaml", config, map[string]any{
+		"Listen": fmt.Sprintf("%s:%d", hostAddress, port), "URLs": []string{fmt.Sprintf("http://%s:%d", guestAddress, port), s.address}, "ISO": iso,
+	})
+
+	var log bytes.Buffer
+	appliance := exec.CommandContext(t.Context(), s.program, "serve", "--config", config)
+	appliance.Cancel, appliance.WaitDelay = func() error { return appliance.Process.Signal(os.Interrupt) }, time.Minute
+	appliance.Stdout, appliance.Stderr = &log, &log
+	require.NoError(t, appliance.Start())
+	t.Cleanup(func() {
+		ended := appliance.Wait() // the test's context has ended
+		if t.Failed() {
+			t.Logf("the appliance ended (%v):\n%s", ended, log.String())
+		}
+	})
+	require.Eventually(t, func() bool {
+		response, err := http.Get(s.address + "/readyz")
+		if err != nil {
+			return false
+		}
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	}, time.Minute, 50*time.Millisecond, "the appliance did not come up")
+	return s
+}
+
+// builtProgram is the product: what LANDFALL_BIN names, or bin/landfall of this checkout.
+func builtProgram(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("LANDFALL_BIN")
+	if program == "" {
+		program = filepath.Join("..", "..", "bin", "landfall")
+	}
+	path, err := filepath.Abs(program)
+	require.NoError(t, err)
+	require.FileExists(t, path, "run make build, as `make test-boot` does")
+	return path
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", hostAddress+":0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// fill writes what a file of testdata becomes with some values.
+func fill(t *testing.T, name, path string, with any) {
+	t.Helper()
+	text, err := template.ParseFiles(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	var filled bytes.Buffer
+	require.NoError(t, text.Execute(&filled, with))
+	require.NoError(t, os.WriteFile(path, filled.Bytes(), 0o600))
+}
+
+// apply brings the manifests of a single node on a machine to the appliance and follows its cluster until it is installed.
+func (s *managedSite) apply(t *testing.T, m identity, stand *redfish.BMC) {
+	t.Helper()
+	manifests := filepath.Join(t.TempDir(), "site.yaml")
+	fill(t, "site.yaml", manifests, map[string]any{"Name": m.name, "MAC": m.mac, "BMC": "redfish-virtualmedia+" + stand.URL(), "Release": s.release})
+	defer func() {
+		if t.Failed() {
+			s.describe(t, m)
+		}
+	}()
+	run(t, s.program, "apply", "--url", s.address, "-f", manifests, "--wait", "--timeout", installLimit.String())
+}
+
+// agent is the one host of a machine's namespace.
+func (s *managedSite) agent(t *testing.T, m identity) *agentinstall.Agent {
+	t.Helper()
+	var agents struct{ Items []agentinstall.Agent }
+	s.read(t, "/apis/agent-install.openshift.io/v1beta1/namespaces/"+m.name+"/agents", &agents)
+	require.Len(t, agents.Items, 1)
+	return &agents.Items[0]
+}
+
+// read reads objects from the Kubernetes API.
+func (s *managedSite) read(t *testing.T, path string, into any) {
+	t.Helper()
+	response, err := http.Get(s.address + path)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.NoError(t, json.NewDecoder(response.Body).Decode(into))
+	require.NoError(t, response.Body.Close())
+}
+
+// provisioning is the state of a machine's BareMetalHost.
+func (s *managedSite) provisioning(t *testing.T, m identity) string {
+	t.Helper()
+	var host struct {
+		Status struct{ Provisioning struct{ State string } }
+	}
+	s.read(t, "/apis/metal3.io/v1alpha1/namespaces/"+m.name+"/baremetalhosts/"+m.name, &host)
+	return host.Status.Provisioning.State
+}
+
+// describe logs what the objects of a machine's namespace say of themselves.
+func (s *managedSite) describe(t *testing.T, m identity) {
+	t.Helper()
+	for _, resources := range []string{"agent-install.openshift.io/v1beta1 infraenvs", "agent-install.openshift.io/v1beta1 agents", "metal3.io/v1alpha1 baremetalhosts"} {
+		group, plural, _ := strings.Cut(resources, " ")
+		var list struct{ Items []struct{ Status any } }
+		s.read(t, "/apis/"+group+"/namespaces/"+m.name+"/"+plural, &list)
+		text, err := json.MarshalIndent(list.Items, "", " ")
+		require.NoError(t, err)
+		t.Logf("%s: %s", plural, text)
+	}
+}

@@ -1,0 +1,210 @@
+//go:build boot
+
+package boottest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inQEMU emulates machines by QEMU's own protocol (QMP).
+func inQEMU() emulatorKind {
+	return emulatorKind{name: "qemu", profile: "hpe-ilo6", start: func(t *testing.T, m identity, console string) emulator {
+		_, err := exec.LookPath(qemuProgram)
+		require.NoError(t, err, howToInstall)
+		q := &qemu{identity: m, dir: t.TempDir(), console: console}
+		require.NoError(t, os.WriteFile(q.path("variables"), read(t, firmwareVariables), 0o600))
+		require.NoError(t, os.WriteFile(q.path("disk"), nil, 0o600))
+		require.NoError(t, os.Truncate(q.path("disk"), diskBytes))
+		return q
+	}}
+}
+
+const qemuProgram = "qemu-system-x86_64"
+
+// qemu is a machine in QEMU.
+type qemu struct {
+	identity
+	dir, console string
+
+	mu    sync.Mutex
+	image string
+	line  *qmp // to the machine that is on, or nil
+}
+
+func (q *qemu) path(name string) string { return filepath.Join(q.dir, name) }
+
+func (q *qemu) shared() string { return q.dir }
+
+func (q *qemu) arguments(fromCD bool) []string {
+	cd, disk := 2, 1
+	if fromCD {
+		cd, disk = 1, 2
+	}
+	medium := ""
+	if q.image != "" {
+		medium = ",drive=medium"
+	}
+	args := []string{
+		"-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", fmt.Sprint(memoryMiB), "-smp", "1", "-display", "none", "-monitor", "none", "-qmp", "stdio", "-no-reboot",
+		"-uuid", q.uuid, "-smbios", "type=1,serial=" + q.serial,
+		"-chardev", "file,id=console,append=on,path=" + q.console, "-serial", "chardev:console",
+		"-drive", "if=pflash,format=raw,readonly=on,file=" + firmwareCode, "-drive", "if=pflash,format=raw,file=" + q.path("variables"),
+		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=,mac=" + q.mac,
+		"-drive", "if=none,id=disk,format=raw,file=" + q.path("disk"), "-device", fmt.Sprintf("virtio-blk-pci,drive=disk,bootindex=%d", disk),
+		"-device", "virtio-scsi-pci", "-device", fmt.Sprintf("scsi-cd,id=cd,bootindex=%d%s", cd, medium),
+	}
+	if q.image != "" {
+		args = append(args, "-drive", "if=none,id=medium,media=cdrom,readonly=on,format=raw,file="+q.image)
+	}
+	return args
+}
+
+func (q *qemu) start(fromCD bool) (<-chan ending, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	program := exec.Command(qemuProgram, q.arguments(fromCD)...)
+	program.Stderr = os.Stderr
+	in, err := program.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := program.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := program.Start(); err != nil {
+		return nil, err
+	}
+	line := &qmp{program: program, in: in, replies: make(chan reply, 1)}
+	ended := make(chan ending, 1)
+	go func() {
+		how := line.listen(out)
+		// How it exits says nothing more: it is killed, or ends by itself.
+		if err := program.Wait(); err != nil && how != stopped {
+			how = switchedOff
+		}
+		q.mu.Lock()
+		q.line = nil
+		q.mu.Unlock()
+		ended <- how
+	}()
+	q.line = line
+	_, err = line.ask("qmp_capabilities", nil)
+	return ended, err
+}
+
+func (q *qemu) stop() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.line == nil {
+		return nil
+	}
+	if err := q.line.program.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+func (q *qemu) insert(image string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.image = image
+	switch {
+	case q.line == nil:
+		return nil
+	case image == "":
+		_, err := q.line.ask("eject", map[string]any{"id": "cd", "force": true})
+		return err
+	}
+	_, err := q.line.ask("blockdev-change-medium", map[string]any{"id": "cd", "filename": image, "format": "raw", "read-only-mode": "read-only", "force": true})
+	return err
+}
+
+func (q *qemu) inserted() (string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.line == nil {
+		return q.image, nil
+	}
+	answer, err := q.line.ask("query-block", nil)
+	if err != nil {
+		return "", err
+	}
+	var drives []struct {
+		Device   string `json:"qdev"`
+		Inserted *struct{ File string }
+	}
+	if err := json.Unmarshal(answer, &drives); err != nil {
+		return "", err
+	}
+	for _, d := range drives {
+		if d.Device == "cd" && d.Inserted != nil {
+			return d.Inserted.File, nil
+		}
+	}
+	return "", nil
+}
+
+// qmp is a conversation with a QEMU over its standard input and output.
+type qmp struct {
+	program *exec.Cmd
+	in      io.Writer
+	replies chan reply
+}
+
+type reply struct {
+	Return json.RawMessage
+	Error  *struct{ Desc string }
+}
+
+// ask has a command done and returns its answer.
+func (c *qmp) ask(command string, arguments map[string]any) (json.RawMessage, error) {
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	if err := json.NewEncoder(c.in).Encode(map[string]any{"execute": command, "arguments": arguments}); err != nil {
+		return nil, fmt.Errorf("%s: %w", command, err)
+	}
+	answer, ok := <-c.replies
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s: the emulator ended", command)
+	case answer.Error != nil:
+		return nil, fmt.Errorf("%s: %s", command, answer.Error.Desc)
+	}
+	return answer.Return, nil
+}
+
+// listen hears replies and events until the emulator ends, and says how its machine did.
+func (c *qmp) listen(out io.Reader) ending {
+	defer close(c.replies)
+	how := stopped
+	for said := json.NewDecoder(out); ; {
+		var message struct {
+			reply
+			Event string
+			Data  struct{ Reason string }
+		}
+		if err := said.Decode(&message); err != nil {
+			return how
+		}
+		switch {
+		case message.Error != nil || message.Return != nil:
+			c.replies <- message.reply
+		case message.Event == "SHUTDOWN" && message.Data.Reason == "guest-reset":
+			how = restarted
+		case message.Event == "SHUTDOWN" && message.Data.Reason == "guest-shutdown":
+			how = switchedOff
+		}
+	}
+}
