@@ -43,6 +43,7 @@ type change struct {
 
 	deadlineSet  bool
 	preparations bool // which clusters are to be prepared changed
+	joins        bool // which hosts are waited for in the clusters that they join may have changed
 	lines        []logLine
 	show         func() error // notes what the caller wants to see, when all has settled
 }
@@ -214,7 +215,7 @@ func (c *change) write() error {
 	for key := range c.dirtyHosts {
 		row := c.hosts[key]
 		row.API.UpdatedAt = c.now
-		if err := errors.Join(hostRows.Put(c.tx, key, row), c.setHostDeadline(key, row)); err != nil {
+		if err := errors.Join(hostRows.Put(c.tx, key, row), c.setHostDeadline(key, row), c.indexJoining(key, row)); err != nil {
 			return err
 		}
 		c.touchedHosts = append(c.touchedHosts, key)

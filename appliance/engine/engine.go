@@ -102,6 +102,9 @@ type Options struct {
 	Secrets *sitekey.Box
 	// Capable tells whether the site's organization has a capability; nil: features do not depend on any.
 	Capable func(capability string) bool
+	// Follows tells, in a change's transaction, whether somebody looks after the hosts that join a cluster, in that cluster, and will
+	// say so by [Engine.HostSeen]; nil: nobody does, anywhere.
+	Follows func(tx *store.Tx, clusterID string) (bool, error)
 	// Projector follows each change with objects of another API, in its transaction; nil: nobody does.
 	Projector Projector
 	Random    io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
@@ -125,6 +128,8 @@ type Engine struct {
 	alarm      chan struct{} // a deadline was set that may be earlier than the one waited for
 	work       chan struct{} // the set of clusters to prepare changed
 	unfrozen   chan string   // infra-envs whose recipe waits for the agent's pull spec
+
+	awaitedChange chan struct{} // the set of hosts that are waited for in their clusters changed
 }
 
 // New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier process left.
@@ -155,6 +160,8 @@ func New(options Options) (*Engine, error) {
 		alarm:    make(chan struct{}, 1),
 		work:     make(chan struct{}, 1),
 		unfrozen: make(chan string, 64),
+
+		awaitedChange: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -269,6 +276,12 @@ func (e *Engine) announce(c *change) {
 	if c.preparations {
 		select {
 		case e.work <- struct{}{}:
+		default:
+		}
+	}
+	if c.joins {
+		select {
+		case e.awaitedChange <- struct{}{}:
 		default:
 		}
 	}

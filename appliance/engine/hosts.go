@@ -173,14 +173,15 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	return nil
 }
 
-// DeregisterHost deletes a host. It is refused with kind Conflict while the host is being installed.
+// DeregisterHost deletes a host. It is refused with kind Conflict while the host is being installed; one that has restarted to join an
+// installed cluster is not any more.
 func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err
 		}
-		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared), *h.API.Status) {
+		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared), *h.API.Status) && !h.awaited() {
 			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h), *h.API.Status)
 		}
 		return c.removeHost(h)
@@ -212,6 +213,7 @@ func (c *change) removeHost(h *hostRecord) error {
 	c.goneObjects[key] = h.Object
 	return errors.Join(
 		h.Object.forget(c.tx, hostObjects, key),
+		c.forgetJoining(h),
 		hostRows.Delete(c.tx, key),
 		verdictRows.Delete(c.tx, hostSubject(key)),
 		c.removeReports(key),

@@ -279,8 +279,8 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 		return nil
 	}
 	known := *h.API.Progress
-	if stage == models.HostStageRebooting && h.day2() {
-		stage = models.HostStageDone // nobody in the cluster reports the stages behind it here
+	if stage == models.HostStageRebooting && h.day2() && h.Joining == nil {
+		stage = models.HostStageDone // nobody reports the stages behind it
 	}
 	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) && stage != "" && slices.Contains(h.API.ProgressStages, stage) {
 		return nil // a report that was overtaken
@@ -304,6 +304,9 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 		return err
 	}
 	h.API.StageStartedAt, h.API.StageUpdatedAt = next.StageStartedAt, next.StageUpdatedAt
+	if h.Joining != nil && stage == models.HostStageRebooting && h.Joining.Restarted.IsZero() {
+		h.Joining.Restarted = c.now
+	}
 	c.saveHost(h)
 	c.settleLater(h)
 	if h.API.ClusterID != nil && !h.day2() { // a host that joins is no part of the cluster's installation

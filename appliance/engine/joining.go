@@ -196,8 +196,14 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	if h.API.Role == models.HostRoleAutoAssign {
 		h.API.Role = h.API.SuggestedRole
 	}
-	h.API.ProgressStages = joiningStages(h)
 	h.API.Progress = &models.HostProgressInfo{}
+	followed, err := c.followed(row.API.ID.String())
+	if err != nil {
+		return err
+	}
+	if h.API.ProgressStages = joiningStages(h); followed {
+		h.Joining, h.API.ProgressStages = &Joining{Started: c.now}, stagesOf(h, false)
+	}
 	if _, err := c.fireHost(h, onInstall, ""); err != nil {
 		return err
 	}
@@ -213,7 +219,7 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	)
 }
 
-// joiningStages are the stages of a host that joins an installed cluster: nobody reports what comes after its restart.
+// joiningStages are the stages of a host that joins an installed cluster where nobody reports what comes after its restart.
 func joiningStages(h *hostRecord) []models.HostStage {
 	stages := stagesOf(h, false)
 	return stages[:slices.Index(stages, models.HostStageRebooting)+1]
@@ -348,6 +354,6 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 		c.clearPreparation(h)
 		h.API.Progress = &models.HostProgressInfo{}
 		c.settleLater(h)
-		return nil
+		return c.forgetJoining(h)
 	})
 }

@@ -111,7 +111,7 @@ func hostReports() []row[hostSituation] {
 		{on: onMediaLost, from: in(pendingUserAction, installed, added, cancelled, resetting, resetPending, disabled, disabledUnbound, unbindingPending, reclaiming, reclaimRebooting), to: same},
 
 		{on: onProgress, from: in(duringInstall), when: joined, because: "stage Done of a host that joins", to: added,
-			info: says("The host has restarted to join its cluster. Look at the cluster's console and approve the host's certificate requests there.")},
+			info: func(s hostSituation) string { return joinedSentence(s.host) }},
 		{on: onProgress, from: in(duringInstall), when: done, because: "stage Done", to: installed, info: says("The host is installed.")},
 		{on: onProgress, from: in(duringInstall), to: inProgress, info: func(s hostSituation) string { return string(s.stage) }},
 		{on: onProgress, from: in(installed, added, resetting, resetPending, failed, cancelled, unbindingPending), to: same},

@@ -27,7 +27,7 @@ func hostStates() []state {
 		{inProgress, "The installer, and then the controller in the cluster, report its stages."},
 		{pendingUserAction, "It booted from the wrong device, or did not come back; a person must correct its boot order."},
 		{installed, "It is a node of its cluster."},
-		{added, "It has joined a cluster that was installed before; approving its certificate requests is left to people."},
+		{added, "It has joined a cluster that was installed before. Where this appliance can't look there, approving its certificate requests is left to people."},
 		{failed, "Its installation, or that of its cluster, failed."},
 		{cancelled, "Its installation was cancelled."},
 		{resetting, "Of records that older services wrote; nothing enters it. It ends by itself after the limit."},

@@ -214,6 +214,8 @@ type HostView struct {
 	Reported uint64 // the store's revision of what its agent reported: that differs only if this does
 	// EndpointHeaders are what it shows the machine config server beside its token.
 	EndpointHeaders map[string]string
+	// Joining is what is known of it in the cluster that it joins; nil for others, and where nobody looks there.
+	Joining *Joining
 }
 
 // Cluster returns a cluster. It is refused with kind NotFound where there is none.
@@ -253,7 +255,7 @@ func (r Rows) host(key string, withFacts bool) (*HostView, error) {
 		return nil, err
 	}
 	shown, err := r.e.showHost(r.tx, row, withFacts)
-	return &HostView{shown, row.Object, row.API.RequestedHostname, row.Reported, row.EndpointHeaders}, err
+	return &HostView{shown, row.Object, row.API.RequestedHostname, row.Reported, row.EndpointHeaders, row.Joining}, err
 }
 
 // ClusterHosts returns the hosts of a cluster, without what their agents reported.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"slices"
@@ -61,7 +62,7 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on trigger) error {
 	}
 	c.forgetCluster(h)
 	c.settleCluster(clusterID)
-	return clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h))
+	return errors.Join(c.forgetJoining(h), clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h)))
 }
 
 // forgetCluster clears what a host was and got in its cluster.

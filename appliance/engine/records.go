@@ -102,6 +102,8 @@ type hostRecord struct {
 	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`
 	EndpointHeaders map[string]string `json:"ignition_endpoint_headers,omitempty"`
 
+	Joining *Joining `json:"joining,omitempty"` // of a host that joins an installed cluster in which somebody looks after it
+
 	Fencing *models.FencingCredentialsParams `json:"fencing,omitempty"` // with the password, which the API does not show
 }
 
