@@ -118,6 +118,7 @@ func (cl *cluster) tick(ctx context.Context) bool {
 		cl.speakForNodes(ctx, state)
 		cl.finalizeOnce(ctx, state)
 	}
+	cl.joinNodes(state)
 	for _, h := range state.Hosts {
 		if h.ID == nil {
 			continue
@@ -451,7 +452,7 @@ func (c *controller) postInstall(ctx context.Context) error {
 	if err := c.enter(ctx, models.FinalizingStageAddingRouterCa); err != nil {
 		return err
 	}
-	certificate, err := ingressAuthority(c.crew.Clock.Now())
+	certificate, err := c.ingressCertificate()
 	if err != nil {
 		return err
 	}
@@ -572,6 +573,14 @@ func (c *controller) sendLogs(ctx context.Context) error {
 		c.crew.insist(ctx, func() error { return c.api.uploadLogs(ctx, c.id, nil, archive) }),
 		c.crew.insist(ctx, func() error { return c.api.clusterLogsProgress(ctx, c.id, models.LogsStateCompleted) }),
 	)
+}
+
+// ingressCertificate is that of the cluster's ingress. Where somebody plays the cluster's API, kubeconfigs come to trust that by it.
+func (c *controller) ingressCertificate() (string, error) {
+	if c.crew.Spokes != nil {
+		return string(c.crew.Spokes.CA()), nil
+	}
+	return ingressAuthority(c.crew.Clock.Now())
 }
 
 // ingressAuthority makes a certificate authority as the cluster's ingress operator does, in PEM.

@@ -67,6 +67,8 @@ type Crew struct {
 	// Resolve asks the site's DNS for the addresses of a name, none if it has none; nil plays a DNS that knows all that a cluster
 	// needs.
 	Resolve func(ctx context.Context, name string) []netip.Addr
+	// Spokes, if set, plays the APIs of clusters that are installed: hosts that join one become nodes there.
+	Spokes *Spokes
 	// Observer, if set, hears of every event, one at a time; it must not block.
 	Observer func(Event)
 

@@ -1,0 +1,167 @@
+package simulate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"net"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Where the API has what a kubelet makes.
+const (
+	nodesPath    = "api/v1/nodes"
+	requestsPath = "apis/certificates.k8s.io/v1/certificatesigningrequests"
+)
+
+// Kubelet is the kubelet of a host that joins a cluster: it asks for a client certificate, becomes a node when that is approved, asks for a
+// serving certificate, and is ready when that is approved too. What it has done is in the cluster, so another goes on from there.
+type Kubelet struct {
+	Cluster   *Spoke
+	Hostname  string
+	Addresses []string // IP addresses
+}
+
+// Tick does the next of it, and is true once the node is ready.
+func (k Kubelet) Tick() (ready bool, err error) {
+	client, serving := "csr-client-"+k.Hostname, "csr-serving-"+k.Hostname
+	node := k.Cluster.Object(nodesPath, "", k.Hostname)
+	switch {
+	case k.Cluster.Object(requestsPath, "", client) == nil:
+		return false, k.Ask(client, false, nil)
+	case !k.approved(client):
+		return false, nil
+	case node == nil:
+		k.putNode(false)
+		return false, k.Ask(serving, true, nil)
+	case k.Cluster.Object(requestsPath, "", serving) == nil:
+		return false, k.Ask(serving, true, nil)
+	case !k.approved(serving):
+		return false, nil
+	case !isReady(node):
+		k.putNode(true)
+	}
+	return true, nil
+}
+
+// Ask makes a certificate request; alter, if there is one, changes what is asked for.
+func (k Kubelet) Ask(name string, serving bool, alter func(*x509.CertificateRequest)) error {
+	asked := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + k.Hostname, Organization: []string{"system:nodes"}}}
+	spec := map[string]any{
+		"signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": []any{"digital signature", "client auth"},
+		"username": "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper",
+		"groups":   []any{"system:serviceaccounts", "system:serviceaccounts:openshift-machine-config-operator", "system:authenticated"},
+	}
+	if serving {
+		spec = map[string]any{
+			"signerName": "kubernetes.io/kubelet-serving", "usages": []any{"digital signature", "server auth"},
+			"username": "system:node:" + k.Hostname, "groups": []any{"system:nodes", "system:authenticated"},
+		}
+		asked.DNSNames = []string{k.Hostname}
+		for _, address := range k.Addresses {
+			asked.IPAddresses = append(asked.IPAddresses, net.ParseIP(address))
+		}
+	}
+	if alter != nil {
+		alter(asked)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, asked, key)
+	if err != nil {
+		return err
+	}
+	spec["request"] = base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	k.Cluster.Put(requestsPath, map[string]any{
+		"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"name": name}, "spec": spec,
+	})
+	return nil
+}
+
+func (k Kubelet) approved(name string) bool {
+	csr := k.Cluster.Object(requestsPath, "", name)
+	if csr == nil {
+		return false
+	}
+	return conditionOf(csr, "Approved") == "True"
+}
+
+func (k Kubelet) putNode(ready bool) {
+	node := k.Cluster.Object(nodesPath, "", k.Hostname)
+	if node == nil {
+		node = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": k.Hostname}}}
+	}
+	addresses := []any{map[string]any{"type": "Hostname", "address": k.Hostname}}
+	for _, address := range k.Addresses {
+		addresses = append(addresses, map[string]any{"type": "InternalIP", "address": address})
+	}
+	status := "False"
+	if ready {
+		status = "True"
+	}
+	node.Object["status"] = map[string]any{
+		"addresses":  addresses,
+		"conditions": []any{map[string]any{"type": "Ready", "status": status, "lastTransitionTime": meta.NewTime(time.Now()).UTC().Format(time.RFC3339)}},
+	}
+	k.Cluster.Put(nodesPath, node.Object)
+}
+
+func isReady(node *unstructured.Unstructured) bool { return conditionOf(node, "Ready") == "True" }
+
+// conditionOf is the status of a condition, "" if there is none.
+func conditionOf(u *unstructured.Unstructured, kind string) string {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if fields, ok := c.(map[string]any); ok && fields["type"] == kind {
+			status, _ := fields["status"].(string)
+			return status
+		}
+	}
+	return ""
+}
+
+// joinNodes has the hosts of this crew that have restarted to join an installed cluster do what their kubelets do there. Nobody reports
+// it: the appliance looks there.
+func (cl *cluster) joinNodes(state *models.Cluster) {
+	if cl.crew.Spokes == nil || conv.Value(state.Kind) != models.ClusterKindAddHostsCluster {
+		return
+	}
+	spoke := cl.crew.Spokes.Cluster("api." + state.Name + "." + state.BaseDNSDomain)
+	for _, h := range state.Hosts {
+		if h.ID == nil {
+			continue
+		}
+		ours := cl.crew.neighbour(*h.ID)
+		stage := stageOf(h)
+		if ours == nil || !ours.isUpFromDisk() || conv.Value(h.Kind) != models.HostKindAddToExistingClusterHost || !isAfterReboot(stage) || stage == models.HostStageDone {
+			delete(cl.restarted, *h.ID)
+			continue
+		}
+		if fault, has := failAt(ours); has && isAfterReboot(fault.Stage) {
+			continue
+		}
+		seen, known := cl.restarted[*h.ID]
+		if !known {
+			seen = cl.crew.Clock.Now()
+			cl.restarted[*h.ID] = seen
+		}
+		if cl.crew.Clock.Since(seen) < cl.crew.scaled(joinedTime) {
+			continue
+		}
+		kubelet := Kubelet{Cluster: spoke, Hostname: h.RequestedHostname, Addresses: []string{ours.machine.address.Addr().String()}}
+		if _, err := kubelet.Tick(); err != nil {
+			cl.crew.log.Warn("a kubelet could not ask for its certificate", "host", h.RequestedHostname, "error", err)
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package simulate
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Spokes plays the APIs of clusters that are installed, all on one port: which cluster is meant is told by the name that a client asks
+// for, as it is in the cluster's kubeconfig. Their certificates are of one authority, which the crew's controllers report as that of
+// their clusters' ingresses, so kubeconfigs trust it.
+type Spokes struct {
+	listener net.Listener
+	server   *http.Server
+	served   sync.WaitGroup
+	failed   error // why it ended by itself
+	ca       *certPair
+
+	mu           sync.Mutex
+	certificates map[string]*tls.Certificate
+	clusters     map[string]*Spoke
+}
+
+// NewSpokes serves at an address until it is closed.
+func NewSpokes(ctx context.Context, address string) (*Spokes, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the clusters' APIs: %w", err)
+	}
+	s := &Spokes{listener: listener, certificates: map[string]*tls.Certificate{}, clusters: map[string]*Spoke{}}
+	if s.ca, err = newCA("ingress-operator@spokes", "openshift", tenYears); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	s.server = &http.Server{
+		Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate, ClientAuth: tls.RequestClientCert},
+	}
+	s.served.Go(func() {
+		if err := s.server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			s.failed = err
+		}
+	})
+	return s, nil
+}
+
+// Close ends it.
+func (s *Spokes) Close() error {
+	err := s.server.Close()
+	s.served.Wait()
+	return errors.Join(s.failed, err)
+}
+
+// Addr is where it listens.
+func (s *Spokes) Addr() string { return s.listener.Addr().String() }
+
+// CA is the authority of all of the clusters' certificates, in PEM.
+func (s *Spokes) CA() []byte { return s.ca.Cert }
+
+// Kubeconfig is an administrator's of the cluster whose API has a name such as api.one.example.com, at the port that clusters have theirs
+// at; KubeconfigAt is one with another port.
+func (s *Spokes) Kubeconfig(name string) []byte { return s.KubeconfigAt(name, "6443") }
+
+func (s *Spokes) KubeconfigAt(name, port string) []byte {
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://%s:%s', certificate-authority-data: %s}}]\n"+
+		"users: [{name: admin, user: {token: admin}}]\ncontexts: [{name: admin, context: {cluster: c, user: admin}}]\ncurrent-context: admin\n",
+		name, port, base64.StdEncoding.EncodeToString(s.ca.Cert))
+}
+
+func (s *Spokes) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := hello.ServerName
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if held := s.certificates[name]; held != nil {
+		return held, nil
+	}
+	pair, err := newServerCert(name, []string{name}, nil, oneYear, s.ca)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return nil, err
+	}
+	s.certificates[name] = &certificate
+	return &certificate, nil
+}
+
+// Cluster is the cluster with an API of that name; it is there from the first time on that it is asked for.
+func (s *Spokes) Cluster(name string) *Spoke {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.clusters[name]
+	if held == nil {
+		held = &Spoke{objects: map[string]*unstructured.Unstructured{}}
+		s.clusters[name] = held
+	}
+	return held
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Spokes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.Cluster(r.TLS.ServerName).ServeHTTP(w, r)
+}
+
+// Spoke is the API of one cluster: as much of Kubernetes' REST as clients of nodes, certificate requests, pods, Machines and the like use.
+type Spoke struct {
+	mu       sync.Mutex
+	objects  map[string]*unstructured.Unstructured // by collection, namespace and name
+	revision int
+	answer   func(*http.Request) int
+}
+
+// Answer has requests answered with a status instead, where the function gives one; nil ends that.
+func (s *Spoke) Answer(with func(*http.Request) int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = with
+}
+
+// Put adds an object, or replaces it; the collection is its path without namespace: "api/v1/nodes".
+func (s *Spoke) Put(collection string, object map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(collection, &unstructured.Unstructured{Object: object})
+}
+
+// Object returns a copy of an object, nil if there is none.
+func (s *Spoke) Object(collection, namespace, name string) *unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.objects[placeOf(collection, namespace, name)]
+	if held == nil {
+		return nil
+	}
+	return held.DeepCopy()
+}
+
+// spokeKinds are the collections of a cluster, and the kinds of their objects.
+func spokeKinds() map[string]string {
+	return map[string]string{
+		nodesPath: "Node", "api/v1/pods": "Pod", "api/v1/configmaps": "ConfigMap", requestsPath: "CertificateSigningRequest",
+		"apis/machine.openshift.io/v1beta1/machines": "Machine", "apis/machine.openshift.io/v1beta1/machinesets": "MachineSet",
+		"apis/metal3.io/v1alpha1/baremetalhosts": "BareMetalHost", "apis/machineconfiguration.openshift.io/v1/machineconfigpools": "MachineConfigPool",
+	}
+}
+
+func placeOf(collection, namespace, name string) string {
+	return collection + "|" + namespace + "|" + name
+}
+
+func (s *Spoke) put(collection string, u *unstructured.Unstructured) {
+	s.revision++
+	u.SetResourceVersion(fmt.Sprint(s.revision))
+	if u.GetUID() == "" {
+		u.SetUID(types.UID(uuid.NewString()))
+	}
+	if at := u.GetCreationTimestamp(); at.IsZero() {
+		u.SetCreationTimestamp(meta.NewTime(time.Now().UTC().Truncate(time.Second)))
+	}
+	s.objects[placeOf(collection, u.GetNamespace(), u.GetName())] = u
+}
+
+// spokePath is a request's path, taken apart.
+type spokePath struct {
+	collection, namespace, name, sub string
+}
+
+func parseSpokePath(path string) (spokePath, bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	var p spokePath
+	group := 2
+	if parts[0] == "apis" {
+		group = 3
+	}
+	if len(parts) <= group {
+		return p, false
+	}
+	root, rest := strings.Join(parts[:group], "/"), parts[group:]
+	if len(rest) > 2 && rest[0] == "namespaces" {
+		p.namespace, rest = rest[1], rest[2:]
+	}
+	p.collection = root + "/" + rest[0]
+	if len(rest) > 1 {
+		p.name = rest[1]
+	}
+	if len(rest) > 2 {
+		p.sub = rest[2]
+	}
+	return p, true
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Spoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answer != nil {
+		if status := s.answer(r); status != 0 {
+			refuse(w, status, http.StatusText(status), "")
+			return
+		}
+	}
+	p, ok := parseSpokePath(r.URL.Path)
+	if !ok || spokeKinds()[p.collection] == "" {
+		refuse(w, http.StatusNotFound, "NotFound", r.URL.Path)
+		return
+	}
+	held := s.objects[placeOf(p.collection, p.namespace, p.name)]
+	switch {
+	case p.name == "" && r.Method == http.MethodGet:
+		s.list(w, r, p)
+	case p.name == "" && r.Method == http.MethodPost:
+		s.create(w, r, p)
+	case held == nil:
+		refuse(w, http.StatusNotFound, "NotFound", p.collection+" "+p.name)
+	case r.Method == http.MethodGet:
+		sendJSON(w, http.StatusOK, held)
+	case r.Method == http.MethodDelete:
+		delete(s.objects, placeOf(p.collection, p.namespace, p.name))
+		sendJSON(w, http.StatusOK, held)
+	case p.sub == "eviction":
+		delete(s.objects, placeOf(p.collection, p.namespace, p.name))
+		sendJSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+	case r.Method == http.MethodPut || r.Method == http.MethodPatch:
+		s.update(w, r, p, held)
+	default:
+		refuse(w, http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method)
+	}
+}
+
+func (s *Spoke) list(w http.ResponseWriter, r *http.Request, p spokePath) {
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	onNode, _ := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
+	within := p.collection + "|"
+	if p.namespace != "" {
+		within += p.namespace + "|"
+	}
+	items := []any{}
+	for place, u := range s.objects {
+		node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
+		if strings.HasPrefix(place, within) && selector.Matches(labels.Set(u.GetLabels())) && (onNode == "" || node == onNode) {
+			items = append(items, u.Object)
+		}
+	}
+	group, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(p.collection, "apis/"), "api/"), "/"+p.collection[strings.LastIndex(p.collection, "/")+1:])
+	sendJSON(w, http.StatusOK, map[string]any{"kind": spokeKinds()[p.collection] + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.revision)}, "items": items})
+}
+
+func (s *Spoke) create(w http.ResponseWriter, r *http.Request, p spokePath) {
+	u := &unstructured.Unstructured{}
+	if err := json.NewDecoder(r.Body).Decode(&u.Object); err != nil {
+		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	u.SetNamespace(p.namespace)
+	if s.objects[placeOf(p.collection, p.namespace, u.GetName())] != nil {
+		refuse(w, http.StatusConflict, "AlreadyExists", p.collection+" "+u.GetName())
+		return
+	}
+	s.put(p.collection, u)
+	sendJSON(w, http.StatusCreated, u)
+}
+
+func (s *Spoke) update(w http.ResponseWriter, r *http.Request, p spokePath, held *unstructured.Unstructured) {
+	var given map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&given); err != nil {
+		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	next := &unstructured.Unstructured{Object: given}
+	switch {
+	case r.Method == http.MethodPatch:
+		next = held.DeepCopy()
+		mergeInto(next.Object, given)
+	case next.GetResourceVersion() != "" && next.GetResourceVersion() != held.GetResourceVersion():
+		refuse(w, http.StatusConflict, "Conflict", p.collection+" "+p.name)
+		return
+	}
+	if p.sub == "approval" {
+		conditions, _, _ := unstructured.NestedSlice(next.Object, "status", "conditions")
+		next = held.DeepCopy()
+		if err := unstructured.SetNestedSlice(next.Object, conditions, "status", "conditions"); err != nil {
+			refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+			return
+		}
+	}
+	s.put(p.collection, next)
+	sendJSON(w, http.StatusOK, next)
+}
+
+// mergeInto applies a JSON merge patch (RFC 7386).
+func mergeInto(to, patch map[string]any) {
+	for name, value := range patch {
+		below, isObject := value.(map[string]any)
+		held, wasObject := to[name].(map[string]any)
+		switch {
+		case value == nil:
+			delete(to, name)
+		case isObject && wasObject:
+			mergeInto(held, below)
+		default:
+			to[name] = value
+		}
+	}
+}
+
+func sendJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		panic(http.ErrAbortHandler) // the client is gone
+	}
+}
+
+func refuse(w http.ResponseWriter, code int, reason, what string) {
+	sendJSON(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": strings.ReplaceAll(reason, " ", ""), "message": strings.TrimSpace(reason + " " + what), "code": code})
+}

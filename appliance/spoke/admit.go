@@ -1,0 +1,162 @@
+package spoke
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	certificates "k8s.io/api/certificates/v1"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// goneAfter is when a cluster forgets certificate requests that were approved (kube-controller-manager's cleaner).
+const goneAfter = time.Hour
+
+// Host is a host that is to become a node.
+type Host struct {
+	Name    string            // of the node
+	Started time.Time         // when its installation began, by the appliance's clock
+	Labels  map[string]string // that the node gets once it is ready
+	Approve bool              // its certificate requests are approved here; else in the cluster
+	Known   []Request         // that were seen approved before
+}
+
+// Sight is what was found of a host in its cluster.
+type Sight struct {
+	Node, Ready bool      // it is a node; one that is ready, and nothing of it waits for approval
+	Approved    []Request // its requests that are approved by now
+	Reason      string    // of the problem, "" for none
+	Problem     string    // a sentence
+}
+
+// Requests lists a cluster's certificate requests, for a pass over hosts.
+func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSigningRequest, error) {
+	list, err := c.certificates.List(ctx, meta.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// Admit approves what a host's kubelet asks for and may have, labels its node, and tells how far the host is. It can be called any
+// number of times; what was done is found again in the cluster.
+func (c *Client) Admit(ctx context.Context, host Host, requests []certificates.CertificateSigningRequest) (Sight, error) {
+	host.Name = strings.ToLower(host.Name)
+	node, err := c.nodes.Get(ctx, host.Name, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		node = nil
+	} else if err != nil {
+		return Sight{}, err
+	}
+	since := c.thereAt(host.Started).Truncate(time.Second).Add(-time.Second) // times of objects are in whole seconds
+	if node != nil && foreign(node, since) {
+		return Sight{Reason: ReasonNameTaken, Problem: fmt.Sprintf("The cluster has a node %s already, which was ready before the installation of the host began: it is another machine. "+
+			"Give the host another name and install it again, or remove that node (oc delete node %s) if the machine is gone.", node.Name, node.Name)}, nil
+	}
+	sight := Sight{Node: node != nil}
+	handled := true
+	if host.Approve {
+		if handled, err = c.approveAll(ctx, host, since, node, requests, &sight); err != nil {
+			return sight, err
+		}
+	}
+	if node == nil || !ready(node) {
+		return sight, nil
+	}
+	if err := c.label(ctx, node, host.Labels); err != nil {
+		return sight, err
+	}
+	sight.Ready = handled
+	return sight, nil
+}
+
+// approveAll approves a host's requests, and tells whether all that a node needs were approved.
+func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, node *core.Node, requests []certificates.CertificateSigningRequest, sight *Sight) (handled bool, err error) {
+	found := reviewRequests(host, since, node, requests)
+	sight.Approved = found.approved
+	if found.refused != "" {
+		sight.Reason, sight.Problem = ReasonRequest, found.refused
+	}
+	for _, csr := range found.approve {
+		at, err := c.approve(ctx, csr)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			found.waiting = true // it was decided or went meanwhile: it is looked at again
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("approve the certificate request %s: %w", csr.Name, err)
+		}
+		sight.Approved = append(sight.Approved, Request{Name: csr.Name, Serving: csr.Spec.SignerName == certificates.KubeletServingSignerName, ApprovedAt: at})
+	}
+	client, serving := false, false
+	for _, request := range append(host.Known, sight.Approved...) {
+		client, serving = client || !request.Serving, serving || request.Serving
+	}
+	if client && serving {
+		return true, nil
+	}
+	// Whoever comes late finds no requests any more.
+	return node != nil && !found.waiting && ready(node) && c.thereAt(c.clock.Now()).Sub(readySince(node)) > goneAfter, nil
+}
+
+func (c *Client) approve(ctx context.Context, csr *certificates.CertificateSigningRequest) (time.Time, error) {
+	now := c.clock.Now().UTC().Truncate(time.Second)
+	approved := csr.DeepCopy()
+	approved.Status.Conditions = append(approved.Status.Conditions, certificates.CertificateSigningRequestCondition{
+		Type: certificates.CertificateApproved, Status: core.ConditionTrue, Reason: approvalReason,
+		Message: "This request is of a host that Landfall installs into the cluster.", LastUpdateTime: meta.NewTime(now),
+	})
+	_, err := c.certificates.UpdateApproval(ctx, csr.Name, approved, meta.UpdateOptions{})
+	return now, err
+}
+
+// foreign tells whether a node is not the host that began to be installed at a time of the cluster's clock: it was ready before, and has been
+// since. A node that was there and not ready is what the machine was before, or one that it replaces.
+func foreign(node *core.Node, since time.Time) bool {
+	return node.CreationTimestamp.Time.Before(since) && ready(node) && readySince(node).Before(since)
+}
+
+func ready(node *core.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == core.NodeReady {
+			return c.Status == core.ConditionTrue
+		}
+	}
+	return false
+}
+
+func readySince(node *core.Node) time.Time {
+	for _, c := range node.Status.Conditions {
+		if c.Type == core.NodeReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// label gives a node labels that it lacks.
+func (c *Client) label(ctx context.Context, node *core.Node, labels map[string]string) error {
+	lacking := map[string]string{}
+	for name, value := range labels {
+		if held, ok := node.Labels[name]; !ok || held != value {
+			lacking[name] = value
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": lacking}})
+	if err != nil {
+		return err
+	}
+	if _, err := c.nodes.Patch(ctx, node.Name, types.MergePatchType, patch, meta.PatchOptions{}); err != nil {
+		return errors.Join(fmt.Errorf("label the node %s", node.Name), err)
+	}
+	return nil
+}
