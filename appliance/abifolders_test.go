@@ -250,7 +250,7 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 
 // boot starts hosts with these network cards from an infra-env's image; the first has this number there.
 func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
-	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000}
+	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000, Spokes: outside.world.spokes}
 	for i, mac := range macs {
 		crew.Planned = append(crew.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d", infraEnv[:8], first+i)})
 	}

@@ -24,7 +24,7 @@ func (d *door) crew(env strfmt.UUID, count int) {
 
 func (d *door) crewAt(speed float64, env strfmt.UUID, count int) {
 	d.Helper()
-	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: speed, KeepFailed: true}
+	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: speed, KeepFailed: true, Spokes: outside.world.spokes}
 	ended := make(chan error, 1)
 	ctx := d.Context()
 	go func() { ended <- crew.Run(ctx) }()

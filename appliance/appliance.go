@@ -71,6 +71,7 @@ type Appliance struct {
 	server    *web.Server
 
 	kubernetes *kubernetesAPI // nil: off
+	spokes     *spokes
 }
 
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in the way; nothing stays
@@ -135,9 +136,12 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.kubernetes, err = a.openKubernetes(ctx); err != nil {
 		return nil, err
 	}
+	if a.spokes, err = newSpokes(a); err != nil {
+		return nil, err
+	}
 	if a.engine, err = engine.New(engine.Options{
-		Projector: a.kubernetes.projector(),
-		DB:        a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
+		Projector: a.kubernetes.projector(), Follows: a.spokes.follows,
+		DB: a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
 		EventLimits:  engine.EventLimits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
@@ -258,6 +262,7 @@ func (a *Appliance) Run(ctx context.Context) error {
 	start(a.mirror.followDeletions)
 	start(a.bmcs.Run)
 	start(a.folders.follow)
+	start(a.spokes.run)
 	group.Wait()
 	close(failures)
 	var errs []error

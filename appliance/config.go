@@ -29,7 +29,17 @@ type Config struct {
 	AMS           AMS            `mapstructure:"ams"`
 	Capabilities  Capabilities   `mapstructure:"capabilities"`
 	Kubernetes    Kubernetes     `mapstructure:"kubernetes"`
+	Joining       Joining        `mapstructure:"joining"`
 	Log           Log            `mapstructure:"log"`
+}
+
+// Joining is what is done for hosts in the installed clusters that they join.
+type Joining struct {
+	Follow bool `mapstructure:"follow" help:"look into installed clusters that hosts join, where there is a kubeconfig: approve their certificate requests, label their nodes, wait until they are ready"`
+	// Addresses are for sites whose DNS does not tell the appliance what it tells the hosts.
+	Addresses []string      `mapstructure:"addresses" help:"addresses of clusters' APIs whose names the appliance can't resolve, NAME=ADDRESS or NAME=ADDRESS:PORT; *.DOMAIN stands for all names below"`
+	GiveUp    time.Duration `mapstructure:"give_up" help:"time after its restart that a host is waited for in a cluster that can't be reached, unless the cluster was described to the Kubernetes API"`
+	Interval  time.Duration `mapstructure:"interval" help:"time between two looks into a cluster while hosts join it"`
 }
 
 // Kubernetes is the Kubernetes API.
@@ -228,6 +238,7 @@ func Default() Config {
 			InstallerCacheBytes: 10 << 30,
 		},
 		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
+		Joining:    Joining{Follow: true, GiveUp: 20 * time.Minute, Interval: 10 * time.Second},
 		Timeouts: Timeouts{
 			HostDisconnected:   3 * time.Minute,
 			HostPreparing:      8 * time.Minute,

@@ -174,7 +174,7 @@ func (d *hub) infraEnv(t *testing.T, namespace, name string) string {
 // boot has somebody boot machines by hand from an InfraEnv's image, and returns the names of all its Agents.
 func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) []string {
 	t.Helper()
-	crew := &simulate.Crew{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first, Count: count, Speed: 1000}
+	crew := &simulate.Crew{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first, Count: count, Speed: 1000, Spokes: outside.world.spokes}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- crew.Run(ctx) }()
@@ -216,8 +216,13 @@ func (d *hub) installThreeNodes(t *testing.T) {
 			continue
 		}
 		d.wait(t, "three", "agent/"+agent, "jsonpath={.status.conditions[?(@.type==\"RequirementsMet\")].reason}=AgentIsNotApproved")
-		d.approve(t, "three", agent, `{"spec":{"approved":true,"role":"worker"}}`)
+		d.approve(t, "three", agent, `{"spec":{"approved":true,"role":"worker","nodeLabels":{"rack":"7"}}}`)
 		d.wait(t, "three", "agent/"+agent, "jsonpath={.status.debugInfo.state}=added-to-existing-cluster")
+		require.Equal(t, "Done client serving", d.kubectl(t, "get", "agent", agent, "-n", "three", "-o", "jsonpath={.status.progress.currentStage}{range .status.csrStatus.approvedCSRs[*]} {.type}{end}"))
+		name := d.kubectl(t, "get", "agent", agent, "-n", "three", "-o", "jsonpath={.status.inventory.hostname}")
+		node := outside.world.spokes.Cluster("api.three.site.test").Object("api/v1/nodes", "", name)
+		require.NotNil(t, node, "it is a node of its cluster")
+		require.Equal(t, "7", node.GetLabels()["rack"])
 	}
 }
 

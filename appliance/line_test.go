@@ -73,6 +73,7 @@ func newSite(t testing.TB) *site {
 	config.OSImages = []appliance.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso, SHA256: world.sum}}
 	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64", URL: world.release.Release, Default: true}}
 	config.Mirror.IDMSFiles = []string{idms}
+	config.Joining.Addresses, config.Joining.Interval = []string{"*=" + world.spokes.Addr()}, 50*time.Millisecond
 	return &site{config, world.release}
 }
 
@@ -83,6 +84,7 @@ type world struct {
 	iso      []byte
 	sum      string
 	registry *simulate.Registry
+	spokes   *simulate.Spokes // the APIs of all clusters that are installed
 }
 
 // outsideOnce makes the world when it is first asked for.
@@ -102,7 +104,7 @@ func (o *outsideOnce) end() error {
 	if o.world.registry == nil {
 		return nil
 	}
-	return o.world.registry.Close()
+	return errors.Join(o.world.spokes.Close(), o.world.registry.Close())
 }
 
 func (w *world) make(ctx context.Context) (err error) {
@@ -111,8 +113,11 @@ func (w *world) make(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if w.registry, err = simulate.NewRegistry(ctx, "127.0.0.1:0", nil); err != nil {
+	if w.spokes, err = simulate.NewSpokes(ctx, "127.0.0.1:0"); err != nil {
 		return err
+	}
+	if w.registry, err = simulate.NewRegistry(ctx, "127.0.0.1:0", nil); err != nil {
+		return errors.Join(err, w.spokes.Close())
 	}
 	if w.release, err = simulate.PushPayload(ctx, w.registry.Addr, simulate.Payload{}); err != nil {
 		return err
@@ -206,7 +211,7 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			require.NoError(t, err)
 			requireDiscoveryISO(t, *image.Payload.URL)
 
-			crew := &simulate.Crew{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000}
+			crew := &simulate.Crew{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000, Spokes: outside.world.spokes}
 			crewEnded := make(chan error, 1)
 			go func() { crewEnded <- crew.Run(ctx) }()
 

@@ -207,6 +207,7 @@ func (p projection) newAgent(place string, host *engine.HostView, env *engine.In
 	if err := showHost(agent, host.Host, p.URL, p.now); err != nil {
 		return err
 	}
+	showJoining(agent, host.Joining, p.now)
 	if err := p.Objects.Create(p.tx, objects.Agents, agent, p.now); err != nil {
 		return err
 	}
@@ -288,6 +289,7 @@ func (p projection) showAgent(place string, host *engine.HostView, env *engine.I
 		if err := showHost(&agent, host.Host, p.URL, p.now); err != nil {
 			return err
 		}
+		showJoining(&agent, host.Joining, p.now)
 		return putAgent(u, &agent, before)
 	}); err != nil {
 		return err
