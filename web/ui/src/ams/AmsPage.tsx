@@ -1,16 +1,7 @@
-import {
-  Alert,
-  Bullseye,
-  Content,
-  Grid,
-  GridItem,
-  PageSection,
-  Spinner,
-  Stack,
-  StackItem,
-} from '@patternfly/react-core';
+import { Content, Grid, GridItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState } from 'react';
-import { sentenceOf } from '../shell/request';
+import { Standing } from '../shell/Standing';
+import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { readAms, type AmsStatus, type Selection } from './api';
 import { ClusterTable } from './ClusterTable';
@@ -28,25 +19,13 @@ const AmsPage = () => {
   const ask = useCallback((signal: AbortSignal) => readAms(selection, signal), [selection]);
   const { answer, error, askAgain } = useAnswer(ask, wait);
   const [shown, setShown] = useState(answer);
-  const [failure, setFailure] = useState('');
+  const { act, failure, setFailure } = useAct(askAgain);
   if (answer && answer !== shown) {
     setShown(answer); // what was there stays while another selection is asked for
   }
   useEffect(() => {
     document.title = 'OpenShift Cluster Manager · Landfall';
   }, []);
-  const act = async (work: () => Promise<unknown>): Promise<boolean> => {
-    let done = true;
-    try {
-      await work();
-      setFailure('');
-    } catch (thrown) {
-      done = false;
-      setFailure(sentenceOf(thrown));
-    }
-    askAgain();
-    return done;
-  };
   return (
     <>
       <PageSection hasBodyWrapper={false}>
@@ -57,21 +36,7 @@ const AmsPage = () => {
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          {failure !== '' && (
-            <StackItem>
-              <Alert isInline variant="danger" title={failure} data-testid="ams-failure" />
-            </StackItem>
-          )}
-          {error && (
-            <StackItem>
-              <Alert isInline variant="danger" title={sentenceOf(error)} />
-            </StackItem>
-          )}
-          {!shown && !error && (
-            <Bullseye>
-              <Spinner aria-label="Asking how the site stands with OpenShift Cluster Manager" />
-            </Bullseye>
-          )}
+          <Standing failure={failure} error={error} hasAnswer={shown !== undefined} waiting="Asking how the site stands with OpenShift Cluster Manager" />
           {shown && (
             <>
               <StackItem>
@@ -97,8 +62,5 @@ const AmsPage = () => {
     </>
   );
 };
-
-/** Does something and says how it failed, if it did; then everything is asked for again. */
-export type Act = (work: () => Promise<unknown>) => Promise<boolean>;
 
 export default AmsPage;

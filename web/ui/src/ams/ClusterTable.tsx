@@ -18,7 +18,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { moment } from '../shell/quantities';
-import type { Act } from './AmsPage';
+import type { Act } from '../shell/useAct';
 import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Order, type Selection } from './api';
 import { EditDialog } from './EditDialog';
 import { knows, lineStates, waits, whatToDo } from './words';

@@ -12,7 +12,7 @@ import {
 } from '@patternfly/react-core';
 import { useState } from 'react';
 import { duration, moment } from '../shell/quantities';
-import type { Act } from './AmsPage';
+import type { Act } from '../shell/useAct';
 import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
 import { LoginDialog } from './LoginDialog';
 import { relayStates } from './words';

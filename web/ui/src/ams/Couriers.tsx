@@ -2,7 +2,7 @@ import { Alert, Button, Card, CardBody, CardTitle, Content, Flex, List, ListItem
 import { useRef, useState } from 'react';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
-import type { Act } from './AmsPage';
+import type { Act } from '../shell/useAct';
 import { exportCourier, importReceipts, revokeCourier, type AmsStatus, type Imported } from './api';
 import { fingerprintIn } from './words';
 

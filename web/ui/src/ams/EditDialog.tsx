@@ -10,7 +10,7 @@ import {
   TextInput,
 } from '@patternfly/react-core';
 import { useState } from 'react';
-import type { Act } from './AmsPage';
+import type { Act } from '../shell/useAct';
 import { editCluster, type ClusterLine } from './api';
 
 type Props = { line: ClusterLine; by: string; act: Act; onClose: () => void };

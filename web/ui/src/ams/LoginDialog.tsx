@@ -13,7 +13,7 @@ import {
   TextInput,
 } from '@patternfly/react-core';
 import { useState } from 'react';
-import type { Act } from './AmsPage';
+import type { Act } from '../shell/useAct';
 import { logIn } from './api';
 
 /** Asks for the credentials; they are sealed at the appliance and never shown again. */

@@ -2,7 +2,7 @@ import { Alert, Button, Card, CardBody, CardTitle, ClipboardCopy, Content, List,
 import { useState } from 'react';
 import { moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
-import type { Act } from './AmsPage';
+import type { Act } from '../shell/useAct';
 import { listTokens, makeToken, revokeToken } from './api';
 
 const seldom = () => 30_000;

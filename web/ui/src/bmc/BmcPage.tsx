@@ -1,6 +1,7 @@
-import { Alert, Bullseye, Button, Content, Flex, PageSection, Spinner, Stack, StackItem } from '@patternfly/react-core';
+import { Button, Content, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useEffect, useState } from 'react';
-import { sentenceOf } from '../shell/request';
+import { Standing } from '../shell/Standing';
+import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { AddDialog } from './AddDialog';
 import { listInfraEnvs } from './api';
@@ -15,22 +16,10 @@ const BmcPage = () => {
   const { answer, error, askAgain } = useServers();
   const infraEnvs = useAnswer(listInfraEnvs, seldom).answer ?? [];
   const [dialog, setDialog] = useState<'add' | 'table'>();
-  const [failure, setFailure] = useState('');
+  const { act, failure } = useAct(askAgain);
   useEffect(() => {
     document.title = 'Servers · Landfall';
   }, []);
-  const act = async (work: () => Promise<unknown>): Promise<boolean> => {
-    let done = true;
-    try {
-      await work();
-      setFailure('');
-    } catch (thrown) {
-      done = false;
-      setFailure(sentenceOf(thrown));
-    }
-    askAgain();
-    return done;
-  };
   const close = () => {
     setDialog(undefined);
     askAgain();
@@ -63,21 +52,7 @@ const BmcPage = () => {
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          {failure !== '' && (
-            <StackItem>
-              <Alert isInline variant="danger" title={failure} data-testid="bmc-failure" />
-            </StackItem>
-          )}
-          {error && (
-            <StackItem>
-              <Alert isInline variant="danger" title={sentenceOf(error)} />
-            </StackItem>
-          )}
-          {!answer && !error && (
-            <Bullseye>
-              <Spinner aria-label="Reading the servers" />
-            </Bullseye>
-          )}
+          <Standing failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the servers" />
           {answer && (
             <StackItem>
               <ServerTable servers={answer} infraEnvs={infraEnvs} act={act} />
@@ -90,8 +65,5 @@ const BmcPage = () => {
     </>
   );
 };
-
-/** Does something and says how it failed, if it did; then everything is asked for again. */
-export type Act = (work: () => Promise<unknown>) => Promise<boolean>;
 
 export default BmcPage;

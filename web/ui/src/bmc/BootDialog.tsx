@@ -1,7 +1,7 @@
 import { Button, Content, Form, FormGroup, Modal, ModalBody, ModalFooter, ModalHeader } from '@patternfly/react-core';
 import { useState } from 'react';
 import { boot, type InfraEnv, type Server } from './api';
-import type { Act } from './BmcPage';
+import type { Act } from '../shell/useAct';
 import { InfraEnvSelect } from './InfraEnvSelect';
 
 type Props = { server: Server; infraEnvs: InfraEnv[]; act: Act; onClose: () => void };

@@ -1,7 +1,7 @@
 import { Button, Checkbox, Modal, ModalBody, ModalFooter, ModalHeader } from '@patternfly/react-core';
 import { useState } from 'react';
 import { remove, type Server } from './api';
-import type { Act } from './BmcPage';
+import type { Act } from '../shell/useAct';
 
 /** Forgets a server, with its media ejected and, if wanted, its power off. */
 export const RemoveDialog = ({ server, act, onClose }: { server: Server; act: Act; onClose: () => void }) => {

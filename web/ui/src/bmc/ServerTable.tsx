@@ -18,7 +18,7 @@ import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr, type IAction } from '@p
 import { useState } from 'react';
 import { asSentence, moment } from '../shell/quantities';
 import { eject, inspect, switchPower, type InfraEnv, type Server } from './api';
-import type { Act } from './BmcPage';
+import type { Act } from '../shell/useAct';
 import { BootDialog } from './BootDialog';
 import { Conversations } from './Conversations';
 import { HostLink } from './HostLink';

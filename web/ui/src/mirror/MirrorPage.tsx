@@ -1,16 +1,7 @@
-import {
-  Alert,
-  Bullseye,
-  Content,
-  FormSelect,
-  FormSelectOption,
-  PageSection,
-  Spinner,
-  Stack,
-  StackItem,
-} from '@patternfly/react-core';
+import { Content, FormSelect, FormSelectOption, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState, type DragEvent } from 'react';
-import { sentenceOf } from '../shell/request';
+import { Standing } from '../shell/Standing';
+import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { importMirror, listPlaces, readMirror, type Place } from './api';
 import { readDrop, type Dropped } from './drop';
@@ -33,7 +24,7 @@ const MirrorPage = () => {
     [cluster, infraEnv],
   );
   const { answer, error, askAgain } = useAnswer(read, now);
-  const [failure, setFailure] = useState('');
+  const { act, failure, setFailure } = useAct(askAgain);
   useEffect(() => {
     document.title = 'Mirror · Landfall';
   }, []);
@@ -41,13 +32,7 @@ const MirrorPage = () => {
     if (!dropped) {
       return;
     }
-    try {
-      await importMirror(level ?? {}, dropped.name, dropped.files);
-      setFailure('');
-    } catch (thrown) {
-      setFailure(sentenceOf(thrown));
-    }
-    askAgain();
+    await act(() => importMirror(level ?? {}, dropped.name, dropped.files));
   };
   return (
     <div
@@ -69,21 +54,7 @@ const MirrorPage = () => {
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          {failure !== '' && (
-            <StackItem>
-              <Alert isInline variant="danger" title={failure} />
-            </StackItem>
-          )}
-          {error && (
-            <StackItem>
-              <Alert isInline variant="danger" title={sentenceOf(error)} />
-            </StackItem>
-          )}
-          {!answer && !error && (
-            <Bullseye>
-              <Spinner aria-label="Reading the mirror's rules" />
-            </Bullseye>
-          )}
+          <Standing failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the mirror's rules" />
           <StackItem>
             <FormSelect
               aria-label="Rules for"
