@@ -139,8 +139,12 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if a.spokes, err = newSpokes(a); err != nil {
 		return nil, err
 	}
+	projector, err := a.projector()
+	if err != nil {
+		return nil, err
+	}
 	if a.engine, err = engine.New(engine.Options{
-		Projector: a.kubernetes.projector(), Follows: a.spokes.follows,
+		Projector: projector, Follows: a.spokes.follows,
 		DB: a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),

@@ -13,8 +13,10 @@ import (
 
 	"landfall/appliance/controller"
 	"landfall/appliance/engine"
+	"landfall/appliance/hive"
 	"landfall/appliance/objects"
 	"landfall/appliance/sitekey"
+	"landfall/store"
 	"landfall/web"
 	"landfall/web/console"
 	"landfall/web/kube"
@@ -60,12 +62,19 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err e
 	return k, nil
 }
 
-// projector writes objects for what the engine does; nil if the door is shut.
-func (k *kubernetesAPI) projector() engine.Projector {
-	if k == nil {
-		return nil
+// projector writes objects for what the engine does. While the door is shut it notes what they miss, if there are any; nil if there are none.
+func (a *Appliance) projector() (engine.Projector, error) {
+	if a.kubernetes != nil {
+		return a.kubernetes.hive.projectors(), nil
 	}
-	return k.hive.projectors()
+	var there bool
+	if err := a.db.View(func(tx *store.Tx) (err error) {
+		there, err = hive.AnyObjects(tx)
+		return err
+	}); err != nil || !there {
+		return nil, err
+	}
+	return hive.Missed{}, nil
 }
 
 // wireKubernetes adds the controllers and their admission rules, now that there is an engine, and the routes.

@@ -22,14 +22,17 @@ import (
 type hiveControllers struct {
 	clusters *hive.Clusters
 	hosts    *hive.Hosts
+	catchUp  hive.CatchUp
 }
 
 func (a *Appliance) newHiveControllers(o *objects.Objects) *hiveControllers {
 	clock, site := clockwork.NewRealClock(), hiveSite{a}
-	return &hiveControllers{
+	h := &hiveControllers{
 		clusters: hive.NewClusters(hive.ClustersOptions{DB: a.db, Objects: o, Mirrors: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
 		hosts:    hive.NewHosts(hive.HostsOptions{DB: a.db, Objects: o, Mirrors: site, OSImages: site, Images: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
 	}
+	h.catchUp = hive.CatchUp{DB: a.db, Clusters: h.clusters, Hosts: h.hosts, Program: a.version, Clock: clock}
+	return h
 }
 
 // projectors are both: what clusters show depends on the Agents of their hosts.
@@ -39,6 +42,7 @@ func (h *hiveControllers) projectors() engine.Projector { return hive.Projectors
 func (h *hiveControllers) addTo(loop *controller.Loop, e *engine.Engine) []admission.Interface {
 	h.clusters.Use(e)
 	h.hosts.Use(e)
+	h.catchUp.Engine = e
 	h.clusters.AddTo(loop)
 	h.hosts.AddTo(loop)
 	return []admission.Interface{hive.ClustersAdmission{}, hive.HostsAdmission{Hosts: h.hosts}}
@@ -47,10 +51,7 @@ func (h *hiveControllers) addTo(loop *controller.Loop, e *engine.Engine) []admis
 // thenRun shows what there is in objects before the controllers run.
 func (h *hiveControllers) thenRun(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := h.clusters.Adopt(ctx); err != nil && ctx.Err() == nil {
-			return err
-		}
-		if err := h.hosts.Adopt(ctx); err != nil && ctx.Err() == nil {
+		if err := h.catchUp.Run(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		return run(ctx)

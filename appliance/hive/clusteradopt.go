@@ -1,7 +1,6 @@
 package hive
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
@@ -25,29 +24,6 @@ import (
 
 // labelAdopted marks namespaces that were made for clusters.
 const labelAdopted = "landfall.io/made-for-cluster"
-
-// Adopt shows all clusters that there are in their objects, and makes those that are missing. It is called when the appliance starts.
-func (c *Clusters) Adopt(ctx context.Context) error {
-	var ids []string
-	if err := c.DB.View(func(tx *store.Tx) (err error) {
-		ids, err = c.engine.Rows(tx).ClusterIDs()
-		return err
-	}); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if err := c.update(ctx, func(tx *store.Tx) error {
-			err := c.show(tx, c.engine.Rows(tx), id, c.Clock.Now())
-			if engine.KindOf(err) == engine.NotFound {
-				return nil
-			}
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // adopt makes the objects of a cluster; nil for one that has no place in them.
 func (c *Clusters) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterView, now time.Time) (*engine.ClusterView, error) {

@@ -91,11 +91,11 @@ func TestClustersOfBeforeTheDoorWasOpenedGetTheirObjectsAtTheStart(t *testing.T)
 	})
 	require.NoError(t, err)
 	b.open(b.db)
-	require.NoError(t, b.clusters.Adopt(t.Context()))
+	require.NoError(t, b.catchUp("1.0").Run(t.Context()))
 	b.run()
 	b.quiet()
 	require.True(t, b.exists(objects.AgentClusterInstalls, "old", "old"))
-	require.NoError(t, b.clusters.Adopt(t.Context()))
+	require.NoError(t, b.catchUp("1.1").Run(t.Context()))
 }
 
 // TestAProcessThatIsKilledBetweenTransactionsGoesOn leads a cluster through its life, each step in a process that ends with a random one of

@@ -1,7 +1,6 @@
 package hive
 
 import (
-	"context"
 	"errors"
 	"strings"
 
@@ -22,33 +21,6 @@ import (
 
 // labelMadeForInfraEnv marks what was made for an infra-env and goes with it.
 const labelMadeForInfraEnv = "landfall.io/made-for-infra-env"
-
-// Adopt makes the InfraEnvs and Agents that are missing. It is called when the appliance starts, after the clusters have their objects.
-func (h *Hosts) Adopt(ctx context.Context) error {
-	var ids []string
-	if err := h.DB.View(func(tx *store.Tx) (err error) {
-		ids, err = h.engine.Rows(tx).InfraEnvIDs()
-		return err
-	}); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if err := h.DB.Update(ctx, func(tx *store.Tx) error {
-			p := projection{Hosts: h, tx: tx, rows: h.engine.Rows(tx), now: h.Clock.Now().UTC()}
-			env, err := p.rows.InfraEnv(id)
-			if engine.KindOf(err) == engine.NotFound {
-				return nil
-			}
-			if err != nil || env.Object.Key != "" {
-				return err
-			}
-			return p.adoptInfraEnv(env)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // adoptInfraEnv makes the InfraEnv of an infra-env, and the Agents of its hosts. One whose cluster has no object yet waits.
 func (p projection) adoptInfraEnv(env *engine.InfraEnvView) error {

@@ -92,8 +92,10 @@ func TestInfraEnvsThatWereThereBeforeTheDoorWasOpenedAreShown(t *testing.T) {
 	m.register()
 	m.report()
 	b.engine.Projector = b.Hosts
-	for range 2 {
-		require.NoError(t, b.Adopt(t.Context()))
+	clusters := NewClusters(ClustersOptions{DB: b.DB, Objects: b.Objects, URL: b.URL, Clock: b.clock, Logger: b.Logger})
+	clusters.Use(b.engine)
+	for _, program := range []string{"1.0", "1.1"} {
+		require.NoError(t, CatchUp{DB: b.DB, Engine: b.engine, Clusters: clusters, Hosts: b.Hosts, Program: program, Clock: b.clock}.Run(t.Context()))
 		b.quiet()
 		require.Equal(t, []string{"Namespace /pool", "Secret pool/pool-infra-env-pull-secret", "InfraEnv pool/pool", "Agent pool/" + m.id}, b.traces())
 	}
