@@ -212,9 +212,16 @@ func (k kv) operand(op clientv3.Op) store.Range {
 	return store.Range{From: from, End: rowKey(end)}
 }
 
-// GetStream has its caller read page by page instead.
-func (kv) GetStream(context.Context, string, ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
-	return nil, status.Error(codes.Unimplemented, "ranges are not streamed")
+// GetStream is Get with its answer as a stream of one part: the rows are in memory already, and what is read must be of one revision.
+func (k kv) GetStream(ctx context.Context, key string, options ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
+	response, err := k.Get(ctx, key, options...)
+	if err != nil {
+		return nil, err
+	}
+	stream := make(chan clientv3.RangeStreamResponse, 1)
+	stream <- clientv3.RangeStreamResponse{RangeResponse: (*pb.RangeResponse)(response)}
+	close(stream)
+	return stream, nil
 }
 
 // Put writes a key whatever it held.

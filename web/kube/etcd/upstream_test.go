@@ -3,18 +3,21 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apitesting "k8s.io/apimachinery/pkg/api/apitesting"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	"k8s.io/apiserver/pkg/features"
@@ -29,12 +32,8 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// The tests that Kubernetes holds its own storage to (k8s.io/apiserver/pkg/storage/testing), on the store of this program: all but
-//
-//   - GetListWithErrorAggregation and WatchWithUnsafeDelete, which inject an error of a type that only package etcd3 can make;
-//   - WatchBookmarksWithCorrectResourceVersion, which is about bookmarks that only the watch cache sends: there is none here;
-//   - Stats by the sizes of keys, which is switched on by a function that only package etcd3 can name;
-//   - the second runs of lists and watches over streamed ranges: the client says that it has none, and its callers read pages.
+// The tests that Kubernetes holds its own storage to (k8s.io/apiserver/pkg/storage/testing), on the store of this program: all of them, those of lists and
+// watches over streamed ranges and over pages.
 
 const storedPrefix = "test!"
 
@@ -149,6 +148,19 @@ func (b *bench) UpdateTransformer(modify storagetesting.TransformerModifier) fun
 	return func() { b.transformer.set(old) }
 }
 
+// keys lists the keys of all objects.
+func (b *bench) keys(ctx context.Context) ([]string, error) {
+	response, err := b.client.KV.Get(ctx, "/pods/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(response.Kvs))
+	for i, kv := range response.Kvs {
+		keys[i] = string(kv.Key)
+	}
+	return keys, nil
+}
+
 func (b *bench) stored(ctx context.Context, t *testing.T, key string) {
 	response, err := b.client.KV.Get(ctx, key)
 	require.NoError(t, err)
@@ -170,7 +182,7 @@ func (b *bench) calls(t *testing.T, pageSize, processed uint64) {
 			sum += size
 		}
 	}
-	require.Equal(t, wanted, b.reads.GetReadsAndReset()+b.pages.lists.Swap(0))
+	require.Equal(t, wanted, b.reads.GetReadsAndReset()+b.reads.GetStreamReadsAndReset()+b.pages.lists.Swap(0))
 }
 
 // compact cuts the log, and writes a key as the compactor of a cluster does.
@@ -231,10 +243,6 @@ func TestObjectsAreStoredAsKubernetesWantsThem(t *testing.T) {
 		"PreconditionalDeleteOnlySuggestion": func(t *testing.T, b *bench) {
 			storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass(ctx, t, b)
 		},
-		"List": func(t *testing.T, b *bench) { storagetesting.RunTestList(ctx, t, b, b.compact, false, b.lists) },
-		"ConsistentList": func(t *testing.T, b *bench) {
-			storagetesting.RunTestConsistentList(ctx, t, b, b.raise, false, true, false)
-		},
 		"GetListNonRecursive":              func(t *testing.T, b *bench) { storagetesting.RunTestGetListNonRecursive(ctx, t, b.raise, b) },
 		"GetListRecursivePrefix":           func(t *testing.T, b *bench) { storagetesting.RunTestGetListRecursivePrefix(ctx, t, b) },
 		"ListContinuation":                 func(t *testing.T, b *bench) { storagetesting.RunTestListContinuation(ctx, t, b, b.calls) },
@@ -254,7 +262,11 @@ func TestObjectsAreStoredAsKubernetesWantsThem(t *testing.T) {
 		},
 		"TransformationFailure": func(t *testing.T, b *bench) { storagetesting.RunTestTransformationFailure(ctx, t, b) },
 		"Stats":                 func(t *testing.T, b *bench) { storagetesting.RunTestStats(ctx, t, b, b.codec, b.transformer, false) },
-		"CompactRevision":       func(t *testing.T, b *bench) { storagetesting.RunTestCompactRevision(ctx, t, b, b.raise, b.compact) },
+		"StatsBySizesOfKeys": func(t *testing.T, b *bench) {
+			require.NoError(t, b.EnableResourceSizeEstimation(b.keys))
+			storagetesting.RunTestStats(ctx, t, b, b.codec, b.transformer, true)
+		},
+		"CompactRevision": func(t *testing.T, b *bench) { storagetesting.RunTestCompactRevision(ctx, t, b, b.raise, b.compact) },
 	} {
 		t.Run(name, func(t *testing.T) { run(t, newBench(t)) })
 	}
@@ -289,8 +301,55 @@ func TestObjectsThatCanNotBeReadAreDeletedOnlyOnPurpose(t *testing.T) {
 	})
 }
 
+// corrupt is the error of an object that can't be read, as Kubernetes' storage marks it.
+func corrupt(t *testing.T) error {
+	broken := &failing{}
+	broken.fail.Store(true)
+	_, _, err := etcd3.WithCorruptObjErrorHandlingTransformer(broken).TransformFromStorage(context.Background(), nil, nil)
+	require.ErrorIs(t, err, errFailing)
+	return err
+}
+
 func TestAListThatMeetsAnObjectThatCanNotBeReadEnds(t *testing.T) {
-	storagetesting.RunTestGetListWithoutErrorAggregation(context.Background(), t, newBench(t), errFailing)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, false)
+	storagetesting.RunTestGetListWithoutErrorAggregation(context.Background(), t, newBench(t), corrupt(t))
+}
+
+func TestAListNamesAllObjectsThatCanNotBeReadWhereTheyMayBeDeleted(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
+	b := newBench(t)
+	b.Interface = etcd3.NewStoreWithUnsafeCorruptObjectDeletion(b.Interface, schema.GroupResource{Resource: "pods"})
+	storagetesting.RunTestGetListWithErrorAggregation(context.Background(), t, b, corrupt(t))
+}
+
+func TestAWatchTellsOfAnObjectThatCouldNotBeReadWhenItIsDeleted(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
+	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, newBench(t), corrupt(t))
+}
+
+// both runs a test over streamed ranges and over pages.
+func both(t *testing.T, run func(t *testing.T, streamed bool)) {
+	for _, streamed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("streamed=%v", streamed), func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.EtcdRangeStream, streamed)
+			run(t, streamed)
+		})
+	}
+}
+
+func TestListsAreOfOneRevision(t *testing.T) {
+	ctx := context.Background()
+	both(t, func(t *testing.T, streamed bool) {
+		t.Run("List", func(t *testing.T) {
+			b := newBench(t)
+			storagetesting.RunTestList(ctx, t, b, b.compact, false, b.lists)
+			require.Equal(t, streamed, b.reads.GetStreamReadsAndReset() > 0)
+		})
+		t.Run("ConsistentList", func(t *testing.T) {
+			b := newBench(t)
+			storagetesting.RunTestConsistentList(ctx, t, b, b.raise, false, true, false)
+		})
+	})
 }
 
 func TestChangesAreWatchedAsKubernetesWantsThem(t *testing.T) {
@@ -311,15 +370,38 @@ func TestChangesAreWatchedAsKubernetesWantsThem(t *testing.T) {
 		"ProgressNotify":                         func(t *testing.T, b *bench) { storagetesting.RunOptionalTestProgressNotify(ctx, t, b, b.raise) },
 		"WatchDispatchBookmarkEvents":            func(t *testing.T, b *bench) { storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, b, false) },
 		"SendInitialEventsBackwardCompatibility": func(t *testing.T, b *bench) { storagetesting.RunSendInitialEventsBackwardCompatibility(ctx, t, b) },
-		"WatchSemantics":                         func(t *testing.T, b *bench) { storagetesting.RunWatchSemantics(ctx, t, b) },
-		"WatchSemanticInitialEventsExtended":     func(t *testing.T, b *bench) { storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, b) },
-		"WatchListMatchSingle":                   func(t *testing.T, b *bench) { storagetesting.RunWatchListMatchSingle(ctx, t, b) },
-		"WatchErrorIsBlockingFurtherEvents":      func(t *testing.T, b *bench) { storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, b) },
+		"WatchBookmarksWithCorrectResourceVersion": func(t *testing.T, b *bench) {
+			b.Interface = bookmarking{b.Interface}
+			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, b)
+		},
+		"WatchErrorIsBlockingFurtherEvents": func(t *testing.T, b *bench) { storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, b) },
 	} {
 		t.Run(name, func(t *testing.T) { run(t, newBench(t)) })
 	}
-	t.Run("WatchSemanticsWithConcurrentDecode", func(t *testing.T) {
-		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConcurrentWatchObjectDecode, true)
-		storagetesting.RunWatchSemantics(ctx, t, newBench(t))
+	both(t, func(t *testing.T, _ bool) {
+		t.Run("WatchSemantics", func(t *testing.T) { storagetesting.RunWatchSemantics(ctx, t, newBench(t)) })
+		t.Run("WatchSemanticsWithConcurrentDecode", func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConcurrentWatchObjectDecode, true)
+			storagetesting.RunWatchSemantics(ctx, t, newBench(t))
+		})
+		t.Run("WatchSemanticInitialEventsExtended", func(t *testing.T) { storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, newBench(t)) })
+		t.Run("WatchListMatchSingle", func(t *testing.T) { storagetesting.RunWatchListMatchSingle(ctx, t, newBench(t)) })
 	})
+}
+
+// bookmarking asks for bookmarks where clients take them, as the API's storage does (see package kube), and gives each client an object of its own.
+type bookmarking struct{ storage.Interface }
+
+func (b bookmarking) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
+	options.ProgressNotify = options.Predicate.AllowWatchBookmarks
+	shown, err := b.Interface.Watch(ctx, key, options)
+	if err != nil {
+		return nil, err
+	}
+	return watch.Filter(shown, func(event watch.Event) (watch.Event, bool) {
+		if shared, ok := event.Object.(runtime.CacheableObject); ok {
+			event.Object = shared.GetObject()
+		}
+		return event, true
+	}), nil
 }
