@@ -227,7 +227,7 @@ func (m machine) String() string {
 func (m machine) arguments(t *testing.T, dir, console string) []string {
 	t.Helper()
 	// Emulated in software: nested virtualisation often cannot run firmware.
-	args := []string{"-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1", "-display", "none", "-monitor", "none",
+	args := []string{"-M", "q35", "-accel", "tcg", "-cpu", processor, "-m", "512", "-smp", "1", "-display", "none", "-monitor", "none",
 		"-no-reboot", "-serial", "file:" + console}
 	if m.uefi {
 		const firmware = "/usr/share/OVMF/OVMF_CODE_4M.fd"

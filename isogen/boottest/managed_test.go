@@ -113,8 +113,8 @@ func fill(t *testing.T, name, path string, with any) {
 	require.NoError(t, os.WriteFile(path, filled.Bytes(), 0o600))
 }
 
-// apply brings the manifests of a single node on a machine to the appliance and follows its cluster until it is installed.
-func (s *managedSite) apply(t *testing.T, m identity, stand *redfish.BMC) {
+// install brings the manifests of a single node on a machine to the appliance and follows its cluster until it is installed.
+func (s *managedSite) install(t *testing.T, m identity, stand *redfish.BMC) {
 	t.Helper()
 	manifests := filepath.Join(t.TempDir(), "site.yaml")
 	fill(t, "site.yaml", manifests, map[string]any{"Name": m.name, "MAC": m.mac, "BMC": "redfish-virtualmedia+" + stand.URL(), "Release": s.release})

@@ -1,4 +1,4 @@
-//go:build boot
+//go:build boot && !libvirt
 
 package boottest
 
@@ -16,17 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inQEMU emulates machines by QEMU's own protocol (QMP).
-func inQEMU() emulatorKind {
-	return emulatorKind{name: "qemu", profile: "hpe-ilo6", start: func(t *testing.T, m identity, console string) emulator {
-		_, err := exec.LookPath(qemuProgram)
-		require.NoError(t, err, howToInstall)
-		q := &qemu{identity: m, dir: t.TempDir(), console: console}
-		require.NoError(t, os.WriteFile(q.path("variables"), read(t, firmwareVariables), 0o600))
-		require.NoError(t, os.WriteFile(q.path("disk"), nil, 0o600))
-		require.NoError(t, os.Truncate(q.path("disk"), diskBytes))
-		return q
-	}}
+// newEmulator emulates a machine where there is no libvirt: by QEMU alone, which is told what to do by its own protocol (QMP).
+func newEmulator(t *testing.T, m identity) emulator {
+	t.Helper()
+	_, err := exec.LookPath(qemuProgram)
+	require.NoError(t, err, howToInstall)
+	q := &qemu{identity: m, dir: t.TempDir()}
+	require.NoError(t, os.WriteFile(q.path("variables"), read(t, firmwareVariables), 0o600))
+	require.NoError(t, os.WriteFile(q.path("disk"), nil, 0o600))
+	require.NoError(t, os.Truncate(q.path("disk"), diskBytes))
+	return q
 }
 
 const qemuProgram = "qemu-system-x86_64"
@@ -34,7 +33,7 @@ const qemuProgram = "qemu-system-x86_64"
 // qemu is a machine in QEMU.
 type qemu struct {
 	identity
-	dir, console string
+	dir string
 
 	mu    sync.Mutex
 	image string
@@ -44,6 +43,8 @@ type qemu struct {
 func (q *qemu) path(name string) string { return filepath.Join(q.dir, name) }
 
 func (q *qemu) shared() string { return q.dir }
+
+func (q *qemu) console() string { return q.path("console") }
 
 func (q *qemu) arguments(fromCD bool) []string {
 	cd, disk := 2, 1
@@ -55,9 +56,9 @@ func (q *qemu) arguments(fromCD bool) []string {
 		medium = ",drive=medium"
 	}
 	args := []string{
-		"-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", fmt.Sprint(memoryMiB), "-smp", "1", "-display", "none", "-monitor", "none", "-qmp", "stdio", "-no-reboot",
+		"-M", "q35", "-accel", "tcg", "-cpu", processor, "-m", fmt.Sprint(memoryMiB), "-smp", "1", "-display", "none", "-monitor", "none", "-qmp", "stdio", "-no-reboot",
 		"-uuid", q.uuid, "-smbios", "type=1,serial=" + q.serial,
-		"-chardev", "file,id=console,append=on,path=" + q.console, "-serial", "chardev:console",
+		"-chardev", "file,id=console,append=on,path=" + q.console(), "-serial", "chardev:console",
 		"-drive", "if=pflash,format=raw,readonly=on,file=" + firmwareCode, "-drive", "if=pflash,format=raw,file=" + q.path("variables"),
 		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=,mac=" + q.mac,
 		"-drive", "if=none,id=disk,format=raw,file=" + q.path("disk"), "-device", fmt.Sprintf("virtio-blk-pci,drive=disk,bootindex=%d", disk),
