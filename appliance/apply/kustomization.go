@@ -235,11 +235,24 @@ func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kres
 	return at
 }
 
-// shorten is kustomize's error in one line, with files as they are named from the working directory.
+// shorten is kustomize's error in one line, with files as they are named from the working directory. What a kustomization names is tried
+// as a file and then as a folder, and both failures are told within those of all kustomizations that led there; one is the cause.
 func shorten(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if here, err := os.Getwd(); err == nil {
 		text = strings.ReplaceAll(text, here+string(filepath.Separator), "")
 	}
-	return text
+	i := strings.LastIndex(text, "accumulating resources from ")
+	if i < 0 {
+		return text
+	}
+	text = strings.TrimPrefix(text[i:], "accumulating resources from ")
+	if _, asFolder, found := strings.Cut(text, "' must resolve to a file': "); found {
+		return asFolder
+	}
+	asFile, asFolder, found := strings.Cut(text, "': must build at directory: ")
+	if found && !strings.HasPrefix(asFolder, "not a valid directory: ") && !strings.HasSuffix(asFolder, ": file is not directory") {
+		return asFolder
+	}
+	return asFile
 }
