@@ -21,10 +21,11 @@ type Servers struct {
 	// Planned are the machines, the first with the number First.
 	Planned []Planned
 	First   int
-	// Speed, Faults and Network are those of a Crew.
+	// Speed, Faults, Network and Spokes are those of a Crew.
 	Speed   float64
 	Faults  Faults
 	Network netip.Prefix
+	Spokes  *Spokes
 	Logger  *slog.Logger // nil discards
 
 	mu    sync.Mutex
@@ -120,7 +121,7 @@ func (s *Servers) crew(disc *media) (*serverCrew, error) {
 	crew := &serverCrew{
 		Crew: &Crew{
 			URL: disc.config.ServiceURL, InfraEnvID: id, Count: len(s.Planned), First: s.First, Planned: s.Planned, Speed: s.Speed, Faults: s.Faults,
-			Network: s.Network, Logger: s.Logger, KeepFailed: true,
+			Network: s.Network, Spokes: s.Spokes, Logger: s.Logger, KeepFailed: true,
 		},
 		hosts: map[int]*host{}, up: map[int]*sync.Mutex{},
 	}

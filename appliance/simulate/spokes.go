@@ -160,12 +160,20 @@ func spokeKinds() map[string]string {
 	}
 }
 
+// versionOf is the apiVersion of a collection's objects.
+func versionOf(collection string) string {
+	_, version, _ := strings.Cut(collection[:strings.LastIndex(collection, "/")], "/")
+	return version
+}
+
 func placeOf(collection, namespace, name string) string {
 	return collection + "|" + namespace + "|" + name
 }
 
 func (s *Spoke) put(collection string, u *unstructured.Unstructured) {
 	s.revision++
+	u.SetAPIVersion(versionOf(collection))
+	u.SetKind(spokeKinds()[collection])
 	u.SetResourceVersion(fmt.Sprint(s.revision))
 	if u.GetUID() == "" {
 		u.SetUID(types.UID(uuid.NewString()))
@@ -261,8 +269,7 @@ func (s *Spoke) list(w http.ResponseWriter, r *http.Request, p spokePath) {
 			items = append(items, u.Object)
 		}
 	}
-	group, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(p.collection, "apis/"), "api/"), "/"+p.collection[strings.LastIndex(p.collection, "/")+1:])
-	sendJSON(w, http.StatusOK, map[string]any{"kind": spokeKinds()[p.collection] + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.revision)}, "items": items})
+	sendJSON(w, http.StatusOK, map[string]any{"kind": spokeKinds()[p.collection] + "List", "apiVersion": versionOf(p.collection), "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.revision)}, "items": items})
 }
 
 func (s *Spoke) create(w http.ResponseWriter, r *http.Request, p spokePath) {
@@ -333,4 +340,11 @@ func sendJSON(w http.ResponseWriter, status int, body any) {
 
 func refuse(w http.ResponseWriter, code int, reason, what string) {
 	sendJSON(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": strings.ReplaceAll(reason, " ", ""), "message": strings.TrimSpace(reason + " " + what), "code": code})
+}
+
+// Remove takes an object away.
+func (s *Spoke) Remove(collection, namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, placeOf(collection, namespace, name))
 }

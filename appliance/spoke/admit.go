@@ -2,8 +2,6 @@ package spoke
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,7 +10,6 @@ import (
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // goneAfter is when a cluster forgets certificate requests that were approved (kube-controller-manager's cleaner).
@@ -37,18 +34,16 @@ type Sight struct {
 
 // Requests lists a cluster's certificate requests, for a pass over hosts.
 func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSigningRequest, error) {
-	list, err := c.certificates.List(ctx, meta.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+	var list certificates.CertificateSigningRequestList
+	err := c.objects.list(ctx, place{kind: requestKind}, nil, &list)
+	return list.Items, err
 }
 
 // Admit approves what a host's kubelet asks for and may have, labels its node, and tells how far the host is. It can be called any
 // number of times; what was done is found again in the cluster.
 func (c *Client) Admit(ctx context.Context, host Host, requests []certificates.CertificateSigningRequest) (Sight, error) {
 	host.Name = strings.ToLower(host.Name)
-	node, err := c.nodes.Get(ctx, host.Name, meta.GetOptions{})
+	node, err := c.node(ctx, host.Name)
 	if apierrors.IsNotFound(err) {
 		node = nil
 	} else if err != nil {
@@ -112,8 +107,8 @@ func (c *Client) approve(ctx context.Context, csr *certificates.CertificateSigni
 		Type: certificates.CertificateApproved, Status: core.ConditionTrue, Reason: approvalReason,
 		Message: "This request is of a host that Landfall installs into the cluster.", LastUpdateTime: meta.NewTime(now),
 	})
-	_, err := c.certificates.UpdateApproval(ctx, csr.Name, approved, meta.UpdateOptions{})
-	return now, err
+	approved.APIVersion, approved.Kind = requestKind.GroupVersion().String(), "CertificateSigningRequest"
+	return now, c.objects.update(ctx, place{kind: requestKind, name: csr.Name, sub: "approval"}, approved)
 }
 
 // foreign tells whether a node is not the host that began to be installed at a time of the cluster's clock: it was ready before, and has been
@@ -151,12 +146,8 @@ func (c *Client) label(ctx context.Context, node *core.Node, labels map[string]s
 	if len(lacking) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": lacking}})
-	if err != nil {
-		return err
-	}
-	if _, err := c.nodes.Patch(ctx, node.Name, types.MergePatchType, patch, meta.PatchOptions{}); err != nil {
-		return errors.Join(fmt.Errorf("label the node %s", node.Name), err)
+	if err := c.objects.merge(ctx, place{kind: nodeKind, name: node.Name}, map[string]any{"metadata": map[string]any{"labels": lacking}}); err != nil {
+		return fmt.Errorf("label the node %s: %w", node.Name, err)
 	}
 	return nil
 }

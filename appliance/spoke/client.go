@@ -1,6 +1,7 @@
 // Package spoke speaks with clusters that are installed, by their administrators' kubeconfigs: it lets the hosts in that join them later,
 // makes the Machines and BareMetalHosts there that stand for servers which are looked after here, and takes nodes out again.
 //
+//	objects.go   its objects
 //	client.go    the way to a cluster's API
 //	faults.go    what can be wrong with it, in a sentence
 //	requests.go  which certificate requests are approved for a host
@@ -21,17 +22,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
-	"k8s.io/client-go/dynamic"
-	certificates "k8s.io/client-go/kubernetes/typed/certificates/v1"
-	core "k8s.io/client-go/kubernetes/typed/core/v1"
+	core "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
+	api "k8s.io/client-go/tools/clientcmd/api/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // patience is how long one call may take, and so how long an API that does not answer is waited for.
@@ -49,15 +49,11 @@ type Access struct {
 
 // Client speaks with one cluster. It is used for a pass of calls and closed then.
 type Client struct {
-	server       string
-	transport    *http.Transport
-	clock        clockwork.Clock
-	skew         atomic.Int64 // nanoseconds by which the cluster's clock is ahead
-	nodes        core.NodeInterface
-	pods         core.PodsGetter
-	configMaps   core.ConfigMapsGetter
-	certificates certificates.CertificateSigningRequestInterface
-	objects      dynamic.Interface
+	server    string
+	transport *http.Transport
+	clock     clockwork.Clock
+	skew      atomic.Int64 // nanoseconds by which the cluster's clock is ahead
+	objects   objects
 }
 
 // Open makes a client. A kubeconfig that can't be used is a *[KubeconfigError]; nothing is called yet.
@@ -84,19 +80,23 @@ func Open(access Access, clock clockwork.Clock) (*Client, error) {
 		return nil, unusable(err)
 	}
 	caller := &http.Client{Transport: wrapped, Timeout: patience}
-	coreClient, err := core.NewForConfigAndClient(config, caller)
-	if err != nil {
+	if c.objects, err = newObjects(config, caller); err != nil {
 		return nil, unusable(err)
 	}
-	certificateClient, err := certificates.NewForConfigAndClient(config, caller)
-	if err != nil {
-		return nil, unusable(err)
-	}
-	if c.objects, err = dynamic.NewForConfigAndClient(config, caller); err != nil {
-		return nil, unusable(err)
-	}
-	c.nodes, c.pods, c.configMaps, c.certificates = coreClient.Nodes(), coreClient, coreClient, certificateClient.CertificateSigningRequests()
 	return c, nil
+}
+
+// What there is in every cluster.
+var (
+	nodeKind    = resource{Version: "v1", Resource: "nodes"}
+	podKind     = resource{Version: "v1", Resource: "pods"}
+	requestKind = resource{Group: "certificates.k8s.io", Version: "v1", Resource: "certificatesigningrequests"}
+)
+
+// node reads a node.
+func (c *Client) node(ctx context.Context, name string) (*core.Node, error) {
+	node := &core.Node{}
+	return node, c.objects.get(ctx, place{kind: nodeKind, name: name}, node)
 }
 
 // Close ends the client's connections.
@@ -112,22 +112,9 @@ func (c *Client) thereAt(t time.Time) time.Time { return t.Add(time.Duration(c.s
 // touched.
 func configOf(access Access, now time.Time) (*rest.Config, error) {
 	fail := func(reason string) (*rest.Config, error) { return nil, &KubeconfigError{access.From, reason} }
-	held, err := clientcmd.Load(access.Kubeconfig)
-	if err != nil {
-		return fail(clause(err))
-	}
-	name := held.CurrentContext
-	if name == "" && len(held.Contexts) == 1 {
-		for name = range held.Contexts {
-		}
-	}
-	used := held.Contexts[name]
-	if used == nil {
-		return fail("its current-context names no context")
-	}
-	cluster, user := held.Clusters[used.Cluster], held.AuthInfos[used.AuthInfo]
-	if cluster == nil || user == nil {
-		return fail("its current context names a cluster or a user that is not in it")
+	cluster, user, reason := currentOf(access.Kubeconfig)
+	if reason != "" {
+		return fail(reason)
 	}
 	if foreign := outside(cluster, user); foreign != "" {
 		return fail("it has " + foreign + "; everything must be in the kubeconfig itself")
@@ -158,7 +145,29 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 	return config, nil
 }
 
-func outside(cluster *api.Cluster, user *api.AuthInfo) string {
+// currentOf finds what a kubeconfig's current context names; reason is a clause about what it lacks, "" for nothing.
+func currentOf(kubeconfig []byte) (cluster api.Cluster, user api.AuthInfo, reason string) {
+	var held api.Config
+	if err := yaml.Unmarshal(kubeconfig, &held); err != nil {
+		return cluster, user, clause(err)
+	}
+	if held.CurrentContext == "" && len(held.Contexts) == 1 {
+		held.CurrentContext = held.Contexts[0].Name
+	}
+	used := slices.IndexFunc(held.Contexts, func(c api.NamedContext) bool { return c.Name == held.CurrentContext })
+	if used < 0 {
+		return cluster, user, "its current-context names no context"
+	}
+	of := held.Contexts[used].Context
+	clusterAt := slices.IndexFunc(held.Clusters, func(c api.NamedCluster) bool { return c.Name == of.Cluster })
+	userAt := slices.IndexFunc(held.AuthInfos, func(u api.NamedAuthInfo) bool { return u.Name == of.AuthInfo })
+	if clusterAt < 0 || userAt < 0 {
+		return cluster, user, "its current context names a cluster or a user that is not in it"
+	}
+	return held.Clusters[clusterAt].Cluster, held.AuthInfos[userAt].AuthInfo, ""
+}
+
+func outside(cluster api.Cluster, user api.AuthInfo) string {
 	switch {
 	case user.Exec != nil, user.AuthProvider != nil:
 		return "a program that fetches credentials"

@@ -1,0 +1,125 @@
+package spoke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// What there is in clusters with the Machine API.
+var (
+	machineKind    = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machines"}
+	machineSetKind = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machinesets"}
+	hostKind       = resource{Group: "metal3.io", Version: "v1alpha1", Resource: "baremetalhosts"}
+	poolKind       = resource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigpools"}
+)
+
+// Names of the Machine API and of metal3.
+const (
+	machineNamespace  = "openshift-machine-api"
+	machineHost       = "metal3.io/BareMetalHost" // on a Machine: <namespace>/<name> of its host
+	machineCluster    = "machine.openshift.io/cluster-api-cluster"
+	machineRole       = "machine.openshift.io/cluster-api-machine-role"
+	machineType       = "machine.openshift.io/cluster-api-machine-type"
+	providerVersion   = "baremetal.cluster.k8s.io/v1alpha1"
+	inspectAnnotation = "inspect.metal3.io"
+	hardwareDetails   = "inspect.metal3.io/hardwaredetails"
+)
+
+// ErrNoMachines is of a cluster in which no Machines look after its control plane, so that it has no use for further ones.
+var ErrNoMachines = errors.New("the cluster has no Machines of its control plane")
+
+// Server is a server that is looked after outside of the cluster whose node it becomes.
+type Server struct {
+	Name     string         // of its BareMetalHost
+	Cluster  string         // name of the ClusterDeployment
+	Role     string         // master or worker
+	Spec     map[string]any // of its BareMetalHost here
+	Hardware string         // JSON of its hardware's details, "" for none
+}
+
+// EnsureMachine makes a BareMetalHost and a Machine in a cluster that stand for a server, by which the cluster itself approves what the
+// server's kubelet asks for. It can be called any number of times. In a cluster without Machines it is [ErrNoMachines].
+func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
+	image, err := c.machineImage(ctx)
+	if err != nil {
+		return err
+	}
+	name := server.Cluster + "-" + server.Name
+	spec := maps.Clone(server.Spec)
+	delete(spec, "bmc") // nobody drives it from there
+	spec["externallyProvisioned"] = true
+	spec["consumerRef"] = map[string]any{"apiVersion": machineKind.GroupVersion().String(), "kind": "Machine", "namespace": machineNamespace, "name": name}
+	annotations := map[string]any{inspectAnnotation: "disabled"}
+	if server.Hardware != "" {
+		annotations[hardwareDetails] = server.Hardware
+	}
+	if err := c.ensure(ctx, hostKind, map[string]any{
+		"apiVersion": hostKind.GroupVersion().String(), "kind": "BareMetalHost",
+		"metadata": map[string]any{"namespace": machineNamespace, "name": server.Name, "annotations": annotations}, "spec": spec,
+	}); err != nil {
+		return err
+	}
+	return c.ensure(ctx, machineKind, map[string]any{
+		"apiVersion": machineKind.GroupVersion().String(), "kind": "Machine",
+		"metadata": map[string]any{
+			"namespace": machineNamespace, "name": name, "annotations": map[string]any{machineHost: machineNamespace + "/" + server.Name},
+			"labels": map[string]any{machineCluster: server.Cluster, machineRole: server.Role, machineType: server.Role},
+		},
+		"spec": map[string]any{"providerSpec": map[string]any{"value": map[string]any{
+			"apiVersion": providerVersion, "kind": "BareMetalMachineProviderSpec", "image": image,
+		}}},
+	})
+}
+
+// ensure makes an object, or merges it into the one that there is.
+func (c *Client) ensure(ctx context.Context, kind resource, object map[string]any) error {
+	u := &unstructured.Unstructured{Object: object}
+	at := place{kind: kind, namespace: u.GetNamespace()}
+	err := c.objects.create(ctx, at, object)
+	if apierrors.IsAlreadyExists(err) {
+		at.name = u.GetName()
+		err = c.objects.merge(ctx, at, object)
+	}
+	if err != nil {
+		return fmt.Errorf("make the %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+	}
+	return nil
+}
+
+// machineImage is what the Machines of the control plane say of the image that they run.
+func (c *Client) machineImage(ctx context.Context) (map[string]any, error) {
+	var list unstructured.UnstructuredList
+	err := c.objects.list(ctx, place{kind: machineKind}, url.Values{"labelSelector": {machineType + "=master"}}, &list)
+	if apierrors.IsNotFound(err) || err == nil && len(list.Items) == 0 {
+		return nil, ErrNoMachines
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the Machines of the control plane: %w", err)
+	}
+	image, _, err := unstructured.NestedMap(list.Items[0].Object, "spec", "providerSpec", "value", "image")
+	if err != nil || image == nil {
+		return nil, fmt.Errorf("the Machine %s of the control plane names no image", list.Items[0].GetName())
+	}
+	return map[string]any{"checksum": image["checksum"], "url": image["url"]}, nil
+}
+
+// PauseWorkers has the MachineConfigPool "worker" roll out nothing, or again. It tells whether that was not so before.
+func (c *Client) PauseWorkers(ctx context.Context, pause bool) (changed bool, err error) {
+	at, pool := place{kind: poolKind, name: "worker"}, &unstructured.Unstructured{}
+	if err := c.objects.get(ctx, at, &pool.Object); err != nil {
+		return false, fmt.Errorf("look for the MachineConfigPool worker: %w", err)
+	}
+	if paused, _, _ := unstructured.NestedBool(pool.Object, "spec", "paused"); paused == pause {
+		return false, nil
+	}
+	if err := c.objects.merge(ctx, at, map[string]any{"spec": map[string]any{"paused": pause}}); err != nil {
+		return false, fmt.Errorf("pause the MachineConfigPool worker: %w", err)
+	}
+	return true, nil
+}

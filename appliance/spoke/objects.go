@@ -1,0 +1,95 @@
+package spoke
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+type resource = schema.GroupVersionResource
+
+// objects reads and writes objects of a cluster in their general form. Typed and dynamic clients would add megabytes to the program.
+type objects struct{ rest rest.Interface }
+
+func newObjects(config *rest.Config, caller *http.Client) (objects, error) {
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientForConfigAndClient(config, caller)
+	return objects{client}, err
+}
+
+// place is where an object is, or a collection of them if its name is empty.
+type place struct {
+	kind                 resource
+	namespace, name, sub string
+}
+
+func (p place) path() []string {
+	path := []string{"api", p.kind.Version}
+	if p.kind.Group != "" {
+		path = []string{"apis", p.kind.Group, p.kind.Version}
+	}
+	if p.namespace != "" {
+		path = append(path, "namespaces", p.namespace)
+	}
+	path = append(path, p.kind.Resource)
+	for _, part := range []string{p.name, p.sub} {
+		if part != "" {
+			path = append(path, part)
+		}
+	}
+	return path
+}
+
+// get reads an object into a Go type.
+func (o objects) get(ctx context.Context, at place, into any) error {
+	return read(ctx, o.rest.Get().AbsPath(at.path()...), into)
+}
+
+// list reads a collection into a Go type of lists, by query.
+func (o objects) list(ctx context.Context, at place, query url.Values, into any) error {
+	request := o.rest.Get().AbsPath(at.path()...)
+	for name := range query {
+		request = request.Param(name, query.Get(name))
+	}
+	return read(ctx, request, into)
+}
+
+func read(ctx context.Context, request *rest.Request, into any) error {
+	content, err := request.Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, into)
+}
+
+// create makes an object, and update replaces it or what its place's sub names of it.
+func (o objects) create(ctx context.Context, at place, object any) error {
+	return write(ctx, o.rest.Post(), at, object)
+}
+
+func (o objects) update(ctx context.Context, at place, object any) error {
+	return write(ctx, o.rest.Put(), at, object)
+}
+
+// merge applies a JSON merge patch to an object.
+func (o objects) merge(ctx context.Context, at place, patch any) error {
+	return write(ctx, o.rest.Patch(types.MergePatchType), at, patch)
+}
+
+func write(ctx context.Context, request *rest.Request, at place, object any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return request.AbsPath(at.path()...).Body(body).Do(ctx).Error()
+}
+
+func (o objects) delete(ctx context.Context, at place) error {
+	return o.rest.Delete().AbsPath(at.path()...).Do(ctx).Error()
+}

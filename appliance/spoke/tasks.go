@@ -1,0 +1,87 @@
+package spoke
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// taskTime is how long a task may take in all.
+const taskTime = 2 * time.Minute
+
+// Tasks runs calls of clusters beside those who want them done, who must not wait for a cluster that does not answer. The zero value is
+// ready.
+type Tasks struct {
+	mu     sync.Mutex
+	ended  bool
+	tasks  map[string]*task
+	cancel []context.CancelFunc
+	group  sync.WaitGroup
+}
+
+type task struct {
+	done bool
+	err  error
+}
+
+// Do tells whether the task of a name has come to its end, and how; what it has told is forgotten then. A task that there is not begins:
+// its end is told by a call of again, after which Do is to be called again.
+func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (done bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return false, nil
+	}
+	if held := t.tasks[name]; held != nil {
+		if !held.done {
+			return false, nil
+		}
+		delete(t.tasks, name)
+		return true, held.err
+	}
+	if t.tasks == nil {
+		t.tasks = map[string]*task{}
+	}
+	begun := &task{}
+	t.tasks[name] = begun
+	ctx, cancel := context.WithTimeout(context.Background(), taskTime)
+	t.cancel = append(t.cancel, cancel)
+	t.group.Go(func() {
+		defer cancel()
+		err := run(ctx)
+		t.mu.Lock()
+		begun.done, begun.err = true, err
+		if len(t.running()) == 0 {
+			t.cancel = nil
+		}
+		over := t.ended
+		t.mu.Unlock()
+		if !over {
+			again()
+		}
+	})
+	return false, nil
+}
+
+func (t *Tasks) running() []string {
+	var names []string
+	for name, task := range t.tasks {
+		if !task.done {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Run waits for the context to end, and then for what still runs, which is told to end.
+func (t *Tasks) Run(ctx context.Context) error {
+	<-ctx.Done()
+	t.mu.Lock()
+	t.ended = true
+	for _, cancel := range t.cancel {
+		cancel()
+	}
+	t.mu.Unlock()
+	t.group.Wait()
+	return nil
+}
