@@ -133,10 +133,10 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if err != nil {
 		return nil, err
 	}
-	if a.kubernetes, err = a.openKubernetes(ctx); err != nil {
+	if a.spokes, err = newSpokes(a); err != nil {
 		return nil, err
 	}
-	if a.spokes, err = newSpokes(a); err != nil {
+	if a.kubernetes, err = a.openKubernetes(ctx); err != nil {
 		return nil, err
 	}
 	projector, err := a.projector()

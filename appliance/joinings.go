@@ -2,14 +2,17 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/jonboulle/clockwork"
+	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/hive"
 	"landfall/appliance/joining"
+	"landfall/appliance/metal"
 	"landfall/appliance/spoke"
 	"landfall/store"
 )
@@ -18,11 +21,20 @@ import (
 type spokes struct {
 	a     *Appliance
 	names map[string]string
+	tasks spoke.Tasks
 }
 
 func newSpokes(a *Appliance) (*spokes, error) {
 	names, err := joining.ParseNames(a.config.Joining.Addresses)
-	return &spokes{a, names}, err
+	return &spokes{a: a, names: names}, err
+}
+
+// reach is what controllers reach into clusters by; nil if that is switched off.
+func (a *Appliance) reach() (forAgents hive.Spokes, forServers metal.Spokes) {
+	if !a.config.Joining.Follow {
+		return nil, nil
+	}
+	return a.spokes, a.spokes
 }
 
 // follows tells whether hosts are followed into a cluster: one that was described to the Kubernetes API, where a kubeconfig may come yet,
@@ -86,9 +98,97 @@ func (s *spokes) way(id string) (way joining.Cluster, err error) {
 	return way, err
 }
 
+// with opens the way to the cluster of a ClusterDeployment, by its key. there is false if no cluster is known by it any more.
+func (s *spokes) with(ctx context.Context, deployment string, call func(context.Context, *spoke.Client) error) (there bool, err error) {
+	id := ""
+	if err := s.a.db.View(func(tx *store.Tx) (err error) {
+		id, err = s.a.engine.Rows(tx).ClusterOf(deployment)
+		return err
+	}); err != nil || id == "" {
+		return false, err
+	}
+	way, err := s.way(id)
+	if err != nil {
+		return true, err
+	}
+	client, err := spoke.Open(way.Access, clockwork.NewRealClock())
+	if err != nil {
+		return true, err
+	}
+	defer client.Close()
+	return true, explained(call(ctx, client), client.Server())
+}
+
+// explained makes an error of a cluster's API a sentence; others stay.
+func explained(err error, server string) error {
+	if err == nil || errors.Is(err, spoke.ErrNoMachines) {
+		return err
+	}
+	_, message := spoke.Explain(err, server)
+	return errors.New(message)
+}
+
+// RemoveNode implements hive.Spokes.
+func (s *spokes) RemoveNode(task, deployment, node string, again func()) (done bool, err error) {
+	return s.tasks.Do("remove "+task, func(ctx context.Context) error {
+		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error { return c.RemoveNode(ctx, node) })
+		return err
+	}, again)
+}
+
+// EnsureMachine implements metal.Spokes.
+func (s *spokes) EnsureMachine(task, deployment string, server spoke.Server, again func()) (done bool, err error) {
+	return s.tasks.Do("machine "+task, func(ctx context.Context) error {
+		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error { return c.EnsureMachine(ctx, server) })
+		return err
+	}, again)
+}
+
+// errDraining is of a node that still has pods.
+var errDraining = errors.New("the node is being drained")
+
+// DrainNode implements metal.Spokes.
+func (s *spokes) DrainNode(task, deployment, node string, again func()) (drained, done bool, err error) {
+	done, err = s.tasks.Do("drain "+task, func(ctx context.Context) error {
+		left := false
+		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error {
+			drained, err := c.DrainNode(ctx, node)
+			left = !drained
+			return err
+		})
+		if err == nil && left {
+			return errDraining
+		}
+		return err
+	}, again)
+	if errors.Is(err, errDraining) {
+		return false, done, nil
+	}
+	return err == nil, done, err
+}
+
 func isAddress(text string) bool {
 	_, err := netip.ParseAddr(text)
 	return err == nil
+}
+
+// approvedThere tells whether a host's cluster approves what its kubelet asks for: that is so where a Machine stands for it there.
+func (s *spokes) approvedThere(host engine.AwaitedHost) (there bool, err error) {
+	if s.a.kubernetes == nil {
+		return false, nil
+	}
+	err = s.a.db.View(func(tx *store.Tx) error {
+		view, err := s.a.engine.Rows(tx).Host(host.Key)
+		if err != nil || view.Object.Key == "" {
+			return err
+		}
+		there, err = metal.HasMachine(tx, s.a.kubernetes.objects, view.Object.Key)
+		return err
+	})
+	if engine.KindOf(err) == engine.NotFound {
+		err = nil // it was deleted a moment ago
+	}
+	return there, err
 }
 
 // run follows hosts into their clusters until the context ends.
@@ -96,8 +196,13 @@ func (s *spokes) run(ctx context.Context) error {
 	if !s.a.config.Joining.Follow {
 		return nil
 	}
-	return joining.New(joining.Options{
-		Engine: s.a.engine, Cluster: s.way, GiveUp: s.a.config.Joining.GiveUp, Interval: s.a.config.Joining.Interval,
-		Clock: clockwork.NewRealClock(), Logger: s.a.log,
-	}).Run(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.tasks.Run(ctx) })
+	group.Go(func() error {
+		return joining.New(joining.Options{
+			Engine: s.a.engine, Cluster: s.way, GiveUp: s.a.config.Joining.GiveUp, Interval: s.a.config.Joining.Interval,
+			ApprovedThere: s.approvedThere, Clock: clockwork.NewRealClock(), Logger: s.a.log,
+		}).Run(ctx)
+	})
+	return group.Wait()
 }

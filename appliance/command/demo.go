@@ -113,7 +113,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, site.registry.Close()) }()
+	defer func() { err = errors.Join(err, site.registry.Close(), site.spokes.Close()) }()
 	return d.rehearse(ctx, site, logger)
 }
 
@@ -146,7 +146,7 @@ func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logge
 	})
 	if !d.exit && d.bmcs > 0 {
 		group.Go(func() error {
-			return d.serveBMCs(groupCtx, running.LocalURL(), filepath.Dir(site.config.DataDir), logger)
+			return d.serveBMCs(groupCtx, site, running.LocalURL(), filepath.Dir(site.config.DataDir), logger)
 		})
 	}
 	err = group.Wait()
@@ -162,6 +162,7 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format, args
 type rehearsal struct {
 	registry *simulate.Registry
 	release  *simulate.PushedPayload
+	spokes   *simulate.Spokes // the APIs of clusters that are installed
 	config   appliance.Config
 }
 
@@ -204,7 +205,12 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	}}
 	config.Mirror.IDMSFiles = []string{rules}
 	config.Kubernetes.Enabled, config.Kubernetes.ImageSettles = true, time.Second
-	return &rehearsal{registry, release, config}, nil
+	spokes, err := simulate.NewSpokes(ctx, "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	config.Joining.Addresses, config.Joining.Interval, config.Joining.GiveUp = []string{"*=" + spokes.Addr()}, time.Second, time.Minute
+	return &rehearsal{registry, release, spokes, config}, nil
 }
 
 // pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with, and returns what oc-mirror

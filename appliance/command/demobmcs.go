@@ -34,8 +34,8 @@ type demoServers struct {
 }
 
 // serveBMCs offers simulated servers until the context ends, and has the appliance know them.
-func (d *demo) serveBMCs(ctx context.Context, address, folder string, logger *slog.Logger) (err error) {
-	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults, Logger: logger}}
+func (d *demo) serveBMCs(ctx context.Context, site *rehearsal, address, folder string, logger *slog.Logger) (err error) {
+	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults, Logger: logger, Spokes: site.spokes}}
 	defer func() { err = errors.Join(err, servers.close()) }()
 	for i := range d.bmcs {
 		if err := servers.add(i, folder, logger); err != nil {

@@ -70,8 +70,8 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 	if changed, err := r.prepare(ctx, task); changed || err != nil {
 		return 0, err // the change is looked at next
 	}
-	if err := r.forgetCluster(ctx, task); err != nil {
-		return 0, err
+	if wait, err := r.forgetCluster(ctx, task); err != nil || wait > 0 {
+		return wait, err
 	}
 	if fault == nil && task.followed() {
 		return task.again(), nil
@@ -307,29 +307,12 @@ func (r agents) rememberCluster(ctx context.Context, task *agentTask) error {
 			return err
 		}
 		info := agentinstall.DeprovisionInfo{NodeName: task.host.RequestedHostname, Message: messageWaitingForTheUnbound}
+		if r.Spokes != nil {
+			info.Message = messageRemovedLater
+		}
 		info.ClusterNamespace, info.ClusterName = splitKey(cluster.Object.Key)
 		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = &info })
 	})
-}
-
-// forgetCluster drops what was noted of a host's former cluster, once a person says that nothing is left to be done there and the host is
-// on its way back no more.
-func (r agents) forgetCluster(ctx context.Context, task *agentTask) error {
-	_, done := task.object.Annotations[annotationSkipSpokeCleanup]
-	leaving := slices.Contains([]string{
-		models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction, models.HostStatusReclaiming, models.HostStatusReclaimingRebooting,
-	}, conv.Value(task.host.Status))
-	if task.object.Status.DeprovisionInfo == nil || !done || leaving {
-		return nil
-	}
-	namespace, name := splitKey(task.key)
-	err := r.DB.Update(ctx, func(tx *store.Tx) error {
-		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // alter changes an Agent's status.
@@ -375,14 +358,26 @@ func (r agents) end(ctx context.Context, task *agentTask) (time.Duration, error)
 			return p.release(objects.Agents, namespace, name, agentFinalizer)
 		})
 	}
+	if done, err := r.leaveCluster(task); !done || err != nil {
+		return r.cleanupFailed(ctx, task, err)
+	}
 	err := r.engine.DeregisterHost(ctx, task.host.InfraEnvID.String(), task.host.ID.String())
 	if err == nil || engine.KindOf(err) == engine.NotFound {
 		return 0, nil
 	}
-	if task.object == nil {
+	return r.cleanupFailed(ctx, task, err)
+}
+
+// cleanupFailed says at an Agent that is being deleted what stands in the way; nothing if it only takes its time.
+func (r agents) cleanupFailed(ctx context.Context, task *agentTask, fault error) (time.Duration, error) {
+	switch {
+	case fault == nil:
+		return 0, nil
+	case task.object == nil:
 		return retryDeletion, nil
 	}
-	reason := err.Error()
+	namespace, name := splitKey(task.key)
+	reason := fault.Error()
 	return retryAgent, r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), agentinstall.Condition{

@@ -25,7 +25,15 @@ type HostsOptions struct {
 	Mirrors  Mirrors      // nil: InfraEnvs and the site have no mirrors of their own
 	OSImages OSImages     // nil: nobody knows which base images there are
 	Images   ImageFetcher // nil: nobody fetches base images
+	Spokes   Spokes       // nil: nobody reaches into clusters
+}
 
+// Spokes reaches into clusters that are installed. Its calls take their time beside the caller: done is false until they have come to
+// their end, which again tells; the call is made again then, and gives what came of it. A task is one call's name.
+type Spokes interface {
+	// RemoveNode takes a node, and what it comes from, out of the cluster of a ClusterDeployment (<namespace>/<name>). There may be
+	// neither any more.
+	RemoveNode(task, deployment, node string, again func()) (done bool, err error)
 }
 
 // Mirrors keeps mirror rules of the site, of single clusters and of single infra-envs, each set under a name.

@@ -56,12 +56,14 @@ func (s *scene) removesAgent() bool { return s.flow.converged && s.annotated(rem
 const (
 	drained        = "drain succeeded"
 	drainTimedOut  = "drain timed out"
+	drainGoesOn    = "draining in progress"
+	drainFailed    = "failed to drain node: "
 	drainIsByHand  = "failed to drain node: nothing here drains the nodes of installed clusters; drain it with oc adm drain, then set this annotation to \"" + drained + "\""
 	drainWaitsAtOf = time.RFC3339
 )
 
-// waitsForDrain tells whether the node of a host that is deleted with its Agent must be drained first: by hand, since nothing here drains
-// the nodes of installed clusters, or until the time that was given for it is over.
+// waitsForDrain tells whether the node of a host that is deleted with its Agent must be drained first, until the time that was given for it
+// is over: by hand where nobody reaches into clusters.
 func (s *scene) waitsForDrain() bool {
 	if s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil || !restarted(s.agent) {
 		return false
@@ -83,7 +85,19 @@ func (s *scene) waitsForDrain() bool {
 			return false
 		}
 	}
-	s.annotate(drainStatusAnnotation, drainIsByHand)
+	switch {
+	case !s.reaches:
+		s.annotate(drainStatusAnnotation, drainIsByHand)
+	case s.drain.drained:
+		s.annotate(drainStatusAnnotation, drained)
+		return false
+	case s.drain.fault != "":
+		s.annotate(drainStatusAnnotation, drainFailed+s.drain.fault)
+		s.drains = true
+	default:
+		s.annotate(drainStatusAnnotation, drainGoesOn)
+		s.drains = true
+	}
 	return true
 }
 

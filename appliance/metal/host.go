@@ -58,6 +58,9 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	}
 	h.links.keepHost(at, s.host)
 	h.tell(s.server)
+	if err := h.reach(ctx, s); err != nil {
+		return 0, err
+	}
 	changed, err := h.ask(ctx, s)
 	if changed && err == nil {
 		return h.Reconcile(ctx, namespace, name) // to show it
@@ -84,7 +87,7 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 	if host.Labels == nil {
 		host.Labels = map[string]string{}
 	}
-	s := &scene{host: host, now: c.now(), settles: c.ImageSettles}
+	s := &scene{host: host, now: c.now(), settles: c.ImageSettles, reaches: c.Spokes != nil, drain: c.drained(string(host.UID))}
 	if server != nil && server.ID == string(host.UID) {
 		s.server = server
 		s.refusal = c.refusal(server.ID)

@@ -32,6 +32,10 @@ type scene struct {
 	events  []objects.Notice
 	letGo   bool // nothing is left to be done for the host's deletion
 	powered bool // of a host that is being deleted: leave the power as it is
+
+	reaches bool         // somebody reaches into clusters
+	drain   drainOutcome // of the host's node, as it is known
+	drains  bool         // the node is to be drained
 }
 
 // flow is how BareMetal hosts get their image.

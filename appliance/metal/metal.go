@@ -14,6 +14,7 @@
 //	status.go           what is shown of the server
 //	credentials.go      the Secrets of BMCs and of fencing
 //	preprovisioning.go  PreprovisioningImages and the converged flow
+//	machines.go         what is done in the host's cluster
 //	clusters.go         ManagedClusters and KlusterletAddonConfigs
 //	admission.go        what is refused when it is applied
 //	leftovers.go        objects that are being deleted and that nobody lets go
@@ -58,6 +59,7 @@ type Options struct {
 	// ImageSettles is how long an image must not have changed before a server boots it: manifests come one after another, and
 	// each NMStateConfig makes another image.
 	ImageSettles time.Duration
+	Spokes       Spokes          // nil: nobody reaches into clusters
 	Clock        clockwork.Clock // nil is the real one
 	Logger       *slog.Logger    // nil discards
 }
@@ -69,8 +71,11 @@ type Controllers struct {
 	started time.Time
 
 	mu       sync.Mutex
-	refusals map[string]string    // by the server's id: why what is wanted of it can't be asked for
-	relayed  map[string]time.Time // likewise: up to when its notes are Events
+	refusals map[string]string       // by the server's id: why what is wanted of it can't be asked for
+	relayed  map[string]time.Time    // likewise: up to when its notes are Events
+	drains   map[string]drainOutcome // by the host's UID: what came of draining its node
+	toldOf   map[string]string       // likewise: the Event about its cluster that was made last
+	loop     *controller.Loop
 }
 
 // New returns controllers that do nothing before they are added to a loop.
@@ -83,12 +88,13 @@ func New(options Options) *Controllers {
 	}
 	return &Controllers{
 		Options: options, started: options.Clock.Now(),
-		refusals: map[string]string{}, relayed: map[string]time.Time{},
+		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{}, toldOf: map[string]string{},
 	}
 }
 
 // AddTo has the loop call the controllers.
 func (c *Controllers) AddTo(loop *controller.Loop) {
+	c.loop = loop
 	loop.Add(hosts{c},
 		controller.Relation{Of: objects.Agents, To: c.hostsOfAgent},
 		controller.Relation{Of: objects.InfraEnvs, To: c.hostsOfInfraEnv},

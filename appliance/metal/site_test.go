@@ -91,25 +91,29 @@ type site struct {
 	clock *clockwork.FakeClock
 	loop  *controller.Loop
 	infra map[string]string // the engine's ids of InfraEnvs
+	reach *reached          // nil: nobody reaches into clusters
 }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const settles = 20 * time.Second
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteWith(t, nil) }
+
+// newSiteWith is a site that reaches into clusters.
+func newSiteWith(t *testing.T, reach *reached) *site {
 	t.Helper()
 	db, err := store.Open(context.Background(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	s := &site{
 		T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewFakeClockAt(noon),
 		rack:  &rack{servers: map[string]*bmc.Server{}, forgotten: map[string]bool{}},
-		infra: map[string]string{"site/env": "d1e2", "site/other": "d1e3"},
+		infra: map[string]string{"site/env": "d1e2", "site/other": "d1e3"}, reach: reach,
 	}
 	logger := slog.New(slog.DiscardHandler)
 	s.loop = controller.New(db, s.clock, logger)
 	controllers := metal.New(metal.Options{
-		DB: db, Objects: s.o, Servers: s.rack, ImageSettles: settles, Clock: s.clock, Logger: logger,
+		DB: db, Objects: s.o, Servers: s.rack, Spokes: s.spokes(), ImageSettles: settles, Clock: s.clock, Logger: logger,
 		InfraEnvID: func(_ *store.Tx, namespace, name string) (string, error) { return s.infra[namespace+"/"+name], nil },
 	})
 	controllers.AddTo(s.loop)
