@@ -35,6 +35,7 @@ var keyfile = isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection"
 // TestImagesBoot boots every kind of image in every way. The machine says which files Ignition would find, and the
 // SHA-256 of the root file system where it had to fetch that.
 func TestImagesBoot(t *testing.T) {
+	t.Parallel()
 	rootfs := noise(2<<20, 3)
 	base, err := isogen.Open(buildLiveISO(t, rootfs, inspection))
 	require.NoError(t, err)

@@ -4,6 +4,8 @@ package boottest
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,13 +54,15 @@ const globalVariable = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 func agentRootfs(t *testing.T) []byte {
 	t.Helper()
 	agent := filepath.Join(t.TempDir(), "agent")
-	t.Setenv("CGO_ENABLED", "0")
-	run(t, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", agent, "landfall/appliance/simulate/guest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", agent, "landfall/appliance/simulate/guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	var b bytes.Buffer
 	archive := cpio.NewWriter(&b)
 	program := read(t, agent)
 	require.NoError(t, archive.WriteHeader(&cpio.Header{Name: "bin/agent", Mode: cpio.ModeRegular | 0o755, Links: 1, Size: int64(len(program))}))
-	_, err := archive.Write(program)
+	_, err = archive.Write(program)
 	require.NoError(t, err)
 	require.NoError(t, archive.Close())
 	return b.Bytes()
@@ -68,6 +72,7 @@ func agentRootfs(t *testing.T) []byte {
 // over Redfish, boots what its BMC fetched, its agent finds the appliance by the config on the disc and registers, and the machine is
 // installed: it restarts into the disk that it has written, without the disc.
 func TestAMachineIsInstalledByItsManifests(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	site := newManagedSite(t, buildLiveISO(t, agentRootfs(t), discovery))
 	m := identity{name: "edge", mac: "52:54:00:77:07:01", serial: "EDGE0001", uuid: "77070000-0000-4000-8000-000000000001"}
 	server := newServer(t, m)

@@ -90,9 +90,8 @@ func (q *qemu) start(fromCD bool) (<-chan ending, error) {
 	ended := make(chan ending, 1)
 	go func() {
 		how := line.listen(out)
-		// How it exits says nothing more: it is killed, or ends by itself.
-		if err := program.Wait(); err != nil && how != stopped {
-			how = switchedOff
+		if err := program.Wait(); err != nil && how == restarted {
+			how = switchedOff // it broke down meanwhile
 		}
 		q.mu.Lock()
 		q.line = nil
@@ -120,15 +119,18 @@ func (q *qemu) insert(image string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.image = image
-	switch {
-	case q.line == nil:
+	if q.line == nil {
 		return nil
-	case image == "":
-		_, err := q.line.ask("eject", map[string]any{"id": "cd", "force": true})
+	}
+	command, arguments := "eject", map[string]any{"id": "cd", "force": true}
+	if image != "" {
+		command = "blockdev-change-medium"
+		arguments["filename"], arguments["format"], arguments["read-only-mode"] = image, "raw", "read-only"
+	}
+	if _, err := q.line.ask(command, arguments); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
-	_, err := q.line.ask("blockdev-change-medium", map[string]any{"id": "cd", "filename": image, "format": "raw", "read-only-mode": "read-only", "force": true})
-	return err
+	return nil // one that is off gets it when it is switched on
 }
 
 func (q *qemu) inserted() (string, error) {
@@ -138,6 +140,9 @@ func (q *qemu) inserted() (string, error) {
 		return q.image, nil
 	}
 	answer, err := q.line.ask("query-block", nil)
+	if errors.Is(err, errEnded) {
+		return q.image, nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -168,18 +173,20 @@ type reply struct {
 	Error  *struct{ Desc string }
 }
 
-// ask has a command done and returns its answer.
+var errEnded = errors.New("the emulator ended")
+
+// ask has a command done and returns its answer. One that has ended meanwhile is errEnded.
 func (c *qmp) ask(command string, arguments map[string]any) (json.RawMessage, error) {
 	if arguments == nil {
 		arguments = map[string]any{}
 	}
 	if err := json.NewEncoder(c.in).Encode(map[string]any{"execute": command, "arguments": arguments}); err != nil {
-		return nil, fmt.Errorf("%s: %w", command, err)
+		return nil, fmt.Errorf("%s: %w (%w)", command, errEnded, err)
 	}
 	answer, ok := <-c.replies
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%s: the emulator ended", command)
+		return nil, fmt.Errorf("%s: %w", command, errEnded)
 	case answer.Error != nil:
 		return nil, fmt.Errorf("%s: %s", command, answer.Error.Desc)
 	}

@@ -70,7 +70,8 @@ func copyImage(from, to string) (err error) {
 		return fmt.Errorf("write the image: %w", err)
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	if _, err := io.Copy(target, source); err != nil {
+	// By larger pieces than a file would take: each is a request to an emulated drive.
+	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source}, make([]byte, 1<<20)); err != nil {
 		return fmt.Errorf("copy %s to %s: %w", from, to, err)
 	}
 	return target.Sync()
