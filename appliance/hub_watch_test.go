@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kinds "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -174,14 +175,15 @@ func (o *onlooker) news() ([]glimpse, error) {
 	return news, o.err
 }
 
-// informed is a client that keeps what it was told of a kind, as controllers do: Kubernetes' own informer, which lists and watches as it
-// likes, and again when it was cut off.
+// informed is a client that keeps what there is of a kind, as controllers do: Kubernetes' own reflector, which lists and watches as it likes, and again
+// when it was cut off.
 type informed struct {
-	kind     objects.Kind
-	informer cache.SharedInformer
+	cache.Store
+	kind      objects.Kind
+	reflector *cache.Reflector
 
 	mu   sync.Mutex
-	seen []glimpse // types are those that it tells its users, not those of watches
+	seen []glimpse // of what is listed as well
 	err  error
 }
 
@@ -190,34 +192,40 @@ func newInformed(t *testing.T, address string, kind objects.Kind) *informed {
 	client, err := dynamic.NewForConfig(&rest.Config{Host: address, QPS: -1})
 	require.NoError(t, err)
 	resource := client.Resource(resourceOf(kind))
-	i := &informed{kind: kind}
-	i.informer = cache.NewSharedInformer(&cache.ListWatch{
+	i := &informed{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), kind: kind}
+	i.reflector = cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return resource.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return resource.Watch(ctx, options)
 		},
-	}, &unstructured.Unstructured{}, 0)
-	_, err = i.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { i.take(watch.Added, o) },
-		UpdateFunc: func(_, o any) { i.take(watch.Modified, o) },
-		DeleteFunc: func(o any) { i.take(watch.Deleted, o) },
-	})
-	require.NoError(t, err)
+	}, &unstructured.Unstructured{}, i, cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1, Steps: 1}})
 	return i
+}
+
+func (i *informed) Add(object any) error {
+	i.take(watch.Added, object)
+	return i.Store.Add(object)
+}
+
+func (i *informed) Update(object any) error {
+	i.take(watch.Modified, object)
+	return i.Store.Update(object)
+}
+
+func (i *informed) Replace(all []any, revision string) error {
+	for _, object := range all {
+		i.take(watch.Added, object)
+	}
+	return i.Store.Replace(all, revision)
 }
 
 func (i *informed) take(what watch.EventType, object any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if _, missed := object.(cache.DeletedFinalStateUnknown); missed {
-		return // it was not told of the end
-	}
 	s, err := glimpseOf(i.kind, what, object.(*unstructured.Unstructured))
-	if err != nil && i.err == nil {
-		i.err = err
-	}
+	i.err = errors.Join(i.err, err)
 	i.seen = append(i.seen, s)
 }
 
@@ -305,10 +313,10 @@ func (p *public) watch(ctx context.Context, t *testing.T) {
 	for _, o := range p.onlookers {
 		p.watching.Go(func() { o.watch(ctx) })
 	}
-	p.watching.Go(func() { p.informed.informer.RunWithContext(ctx) })
+	p.watching.Go(func() { p.informed.reflector.RunWithContext(ctx) })
 	t.Cleanup(p.watching.Wait)
 	eventually(t, "everybody watches", func() bool {
-		return p.informed.informer.HasSynced() && !slices.ContainsFunc(p.onlookers, func(o *onlooker) bool {
+		return p.informed.reflector.LastSyncResourceVersion() != "" && !slices.ContainsFunc(p.onlookers, func(o *onlooker) bool {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			return o.resumed == 0
@@ -352,7 +360,7 @@ func (p *public) catchUp(t *testing.T) {
 				return false
 			}
 		}
-		return len(p.informed.informer.GetStore().ListKeys()) == 0
+		return len(p.informed.ListKeys()) == 0
 	})
 }
 
@@ -378,12 +386,11 @@ func (p *public) verify(t *testing.T, dir string) string {
 		told += fmt.Sprintf("%s: %d changes by %d watches; ", o.kind.Kind, len(o.seen), o.resumed)
 	}
 	require.NoError(t, p.informed.err)
+	require.NotEmpty(t, p.informed.seen)
 	for _, s := range p.informed.seen {
-		if s.Type != watch.Deleted {
-			require.Equal(t, s.Object, h.at(t, s.Key, s.Revision), "%s at %d, in an informer", s.Key, s.Revision)
-		}
+		require.Equal(t, s.Object, h.at(t, s.Key, s.Revision), "%s at %d, in a reflector", s.Key, s.Revision)
 	}
-	return told + fmt.Sprintf("an informer was told of %d", len(p.informed.seen))
+	return told + fmt.Sprintf("a reflector was told of %d", len(p.informed.seen))
 }
 
 // verifyShown looks for what was shown in a copy of the store that was made after that.

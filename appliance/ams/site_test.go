@@ -190,7 +190,7 @@ func (s *site) install(id, external, domain string) {
 
 func (s *site) delete(id string) {
 	s.Helper()
-	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error { return outbox.Close(tx, id, s.clock.Now().UTC()) }))
+	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error { return outbox.Close(tx, id, false, s.clock.Now().UTC()) }))
 	s.relay.enqueue(id, s.clock.Now(), false)
 }
 

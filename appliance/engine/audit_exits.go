@@ -135,7 +135,7 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, id string) error {
 			return err
 		}
 		switch {
-		case past.installed:
+		case past.installed && !a.e.WithoutAMS:
 			a.holds(err == nil && held.Phase == outbox.Active && !held.DeletedAt.IsZero(), invariantOutbox, id, "it was installed and deleted, and AMS is to hear %+v", held)
 		case err == nil: // AMS may have been told of it
 			a.holds(held.Phase == outbox.Absent && !held.DeletedAt.IsZero(), invariantOutbox, id, "it was deleted before it was installed, and AMS is to hear %+v", held)

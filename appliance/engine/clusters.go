@@ -483,7 +483,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		verdictRows.Delete(c.tx, clusterSubject(id)),
 		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),
 		pendingWork.Remove(c.tx, id),
-		outbox.Close(c.tx, id, c.now),
+		outbox.Close(c.tx, id, c.e.WithoutAMS, c.now),
 		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.", row.API.Name),
 	)
 }

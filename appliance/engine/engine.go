@@ -105,6 +105,8 @@ type Options struct {
 	// Follows tells, in a change's transaction, whether somebody looks after the hosts that join a cluster, in that cluster, and will
 	// say so by [Engine.HostSeen]; nil: nobody does, anywhere.
 	Follows func(tx *store.Tx, clusterID string) (bool, error)
+	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed cluster that is deleted is not kept for it to hear of.
+	WithoutAMS bool
 	// Projector follows each change with objects of another API, in its transaction; nil: nobody does.
 	Projector Projector
 	Random    io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself

@@ -457,6 +457,22 @@ func TestWhatAMSMustHear(t *testing.T) {
 	require.Equal(t, outbox.Absent, b.subscriptionOf(told).Phase, "AMS is told that a cluster which it may know of is gone")
 }
 
+func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
+	b := newBench(t, nil)
+	b.WithoutAMS = true
+	cluster, _ := b.installed()
+	require.True(t, b.subscriptionOf(cluster).MustExist, "it is kept while the cluster is there")
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.Empty(t, b.outboxKeys())
+
+	told, _ := b.singleNode()
+	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.", false, func(tx *store.Tx) error {
+		return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
+	}))
+	require.NoError(t, b.DeregisterCluster(t.Context(), told))
+	require.Equal(t, []string{told}, b.outboxKeys(), "what AMS was told before, by a courier say, is to be ended there")
+}
+
 func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
 	b := newBench(t, nil)
 	_, env := b.singleNode()

@@ -144,8 +144,8 @@ func (r *Remembered) Stopped(d *Desired, now time.Time) *Stop {
 	return r.Stop
 }
 
-// Close writes the end of a cluster: one that AMS was never to keep and of which nobody can have told it leaves no trace.
-func Close(tx *store.Tx, clusterID string, now time.Time) error {
+// Close writes the end of a cluster: one that AMS was never to keep, or that it is never to hear of, and of which nobody can have told it leaves no trace.
+func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	held, err := Rows.Get(tx, clusterID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -153,7 +153,7 @@ func Close(tx *store.Tx, clusterID string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if !held.MustExist && !Replies.Exists(tx, clusterID) {
+	if (never || !held.MustExist) && !Replies.Exists(tx, clusterID) {
 		return Remove(tx, clusterID)
 	}
 	wanted := *held

@@ -1,0 +1,46 @@
+package ams
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/store"
+)
+
+func TestWhatIsKeptOfADeletedClusterForAMSGoesWhenItIsToldAndItsJournalIsOld(t *testing.T) {
+	s := newSite(t)
+	s.offline()
+	id := s.register("one")
+	s.install(id, "9f1b8a38-3f5c-4b77-9d2c-0a3f3f0c6c11", "one.site.test")
+	s.online()
+	s.settle(soon)
+	s.offline()
+	s.delete(id)
+	s.settle(soon)
+	require.NotEmpty(t, s.traces(id), "AMS has yet to hear of its end")
+	s.online()
+	s.settle(soon)
+	require.NotEmpty(t, s.remembered(id).Closed)
+	for range 2 {
+		s.clock.Advance(keepHistory + 2*tidyEvery)
+		s.relay.tidy(t.Context(), s.clock.Now())
+	}
+	require.Empty(t, s.traces(id))
+}
+
+// traces lists where a cluster is in the store, but for the store's own history.
+func (s *site) traces(id string) (found []string) {
+	s.Helper()
+	require.NoError(s, s.db.View(func(tx *store.Tx) error {
+		return tx.Rows("/", false, func(key string, row store.Row) error {
+			if strings.Contains(key, id) || strings.Contains(string(row.JSON), id) {
+				found = append(found, key)
+			}
+			return context.Cause(s.Context())
+		})
+	}))
+	return found
+}
