@@ -56,3 +56,20 @@ func addresses(text string) (from, to uint64, err error) {
 	}
 	return from, to, err
 }
+
+// resident is how many bytes of memory the process has: proc_pid_statm(5), whose second field counts pages.
+func resident() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0 // it is never too much then
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

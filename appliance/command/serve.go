@@ -1,12 +1,14 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"time"
+	"sync"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
 
 	"landfall/appliance"
@@ -33,9 +35,6 @@ func newServe() *cobra.Command {
 	return serve
 }
 
-// startedAfter is when an appliance has done all that only a start does.
-const startedAfter = 5 * time.Second
-
 func runServe(cmd *cobra.Command, config appliance.Config) error {
 	logger, err := newLogger(config.Log, cmd.ErrOrStderr())
 	if err != nil {
@@ -49,12 +48,11 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 		return stoppedQuietly(cmd.Context(), err)
 	}
 	announce(cmd.OutOrStdout(), config, running.URLs())
-	release := time.AfterFunc(startedAfter, func() {
-		if err := appliance.ReleaseProgramPages(); err != nil {
-			logger.Debug("The program's pages stay in memory.", "error", err)
-		}
-	})
-	defer release.Stop()
+	ctx, cancel := context.WithCancel(cmd.Context())
+	var small sync.WaitGroup
+	defer small.Wait()
+	defer cancel()
+	small.Go(func() { running.KeepSmall(ctx, clockwork.NewRealClock()) })
 	return running.Run(cmd.Context())
 }
 

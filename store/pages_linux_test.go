@@ -1,0 +1,82 @@
+package store_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/store"
+)
+
+// resident is how many KiB of a file this process has mapped pages of.
+func resident(t *testing.T, file string) (kibibytes int) {
+	maps, err := os.ReadFile("/proc/self/smaps")
+	require.NoError(t, err)
+	_, mapping, found := bytes.Cut(maps, []byte(file+"\n"))
+	require.True(t, found)
+	size := regexp.MustCompile(`Rss:\s+(\d+) kB`).FindSubmatch(mapping)
+	require.NotNil(t, size)
+	kibibytes, err = strconv.Atoi(string(size[1]))
+	require.NoError(t, err)
+	return kibibytes
+}
+
+func TestADatabaseWhosePagesWereGivenBackTakesLessMemoryAndGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+	require.NoError(t, err)
+	rows := store.NewBucket[[]byte]("rows", 1)
+	const count = 40
+	large := bytes.Repeat([]byte("row"), 10_000)
+	write := func(i int) error {
+		return db.Update(t.Context(), func(tx *store.Tx) error { return rows.Put(tx, strconv.Itoa(i), &large) })
+	}
+	read := func() error {
+		return db.View(func(tx *store.Tx) error {
+			return rows.Each(tx, "", func(key string, value *[]byte) error {
+				if !bytes.Equal(large, *value) {
+					t.Errorf("the row %s is another", key)
+				}
+				return nil
+			})
+		})
+	}
+	for i := range count {
+		require.NoError(t, write(i))
+	}
+	require.NoError(t, read())
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, "landfall.db"))
+	require.NoError(t, err)
+	require.Greater(t, resident(t, path), count*len(large)/1024/2)
+	require.NoError(t, db.ReleasePages())
+	require.Less(t, resident(t, path), count*len(large)/1024/4)
+
+	var group sync.WaitGroup // while it is read and grows
+	group.Go(func() {
+		for i := range 2 * count {
+			if err := write(i); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Go(func() {
+		for range 3 {
+			if err := read(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 20 {
+		require.NoError(t, db.ReleasePages())
+	}
+	group.Wait()
+	require.NoError(t, read())
+	require.NoError(t, db.Close())
+	require.ErrorIs(t, db.ReleasePages(), store.ErrClosed)
+}

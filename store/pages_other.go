@@ -1,0 +1,6 @@
+//go:build !linux
+
+package store
+
+// ReleasePages does nothing here.
+func (db *DB) ReleasePages() error { return nil }
