@@ -48,6 +48,8 @@ type abiFolders struct {
 	releases []ReleaseImage
 	log      *slog.Logger
 
+	applying sync.Mutex // held while a host is given what its folder says
+
 	mu   sync.Mutex
 	envs map[string]folderHosts // infra-envs whose hosts a folder speaks of
 }

@@ -55,6 +55,39 @@ func (f *abiFolders) follow(ctx context.Context) error {
 	return nil
 }
 
+// beforeInstall gives the hosts of a cluster what the cluster's folder says of them, which may have registered a moment ago.
+func (a *Appliance) beforeInstall(ctx context.Context, cluster string) error {
+	if a.folders == nil {
+		return nil
+	}
+	return a.folders.applyAll(ctx, cluster)
+}
+
+// applyAll gives all hosts of a cluster what its folder says of them, as far as that was not done.
+func (f *abiFolders) applyAll(ctx context.Context, cluster string) error {
+	env := ""
+	f.mu.Lock()
+	for id, folder := range f.envs {
+		if folder.cluster == cluster {
+			env = id
+		}
+	}
+	f.mu.Unlock()
+	if env == "" {
+		return nil
+	}
+	hosts, err := f.engine.Hosts(env)
+	if err != nil {
+		return err
+	}
+	for _, host := range hosts {
+		if err := f.apply(ctx, env, host.ID.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // begin reads which folders there are, and looks at all their hosts.
 func (f *abiFolders) begin(ctx context.Context) error {
 	found := map[string]folderHosts{}
@@ -137,6 +170,8 @@ func (f *abiFolders) forget(ctx context.Context, cluster string) error {
 // apply gives a host the name, the role, the disk and the credentials that its folder has for it. It is done once: what a person
 // changes afterwards stays.
 func (f *abiFolders) apply(ctx context.Context, env, host string) error {
+	f.applying.Lock() // whoever presses Install waits until it is done
+	defer f.applying.Unlock()
 	f.mu.Lock()
 	folder, known := f.envs[env]
 	known = known && !folder.done[host]

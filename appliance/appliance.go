@@ -144,7 +144,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		return nil, err
 	}
 	if a.engine, err = engine.New(engine.Options{
-		Projector: projector, Follows: a.spokes.follows, WithoutAMS: !config.AMS.Enabled,
+		Projector: projector, Follows: a.spokes.follows, BeforeInstall: a.beforeInstall, WithoutAMS: !config.AMS.Enabled,
 		DB: a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
 		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),

@@ -32,6 +32,11 @@ const (
 // InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the hosts measure their
 // disks and pull images, and when all of that is done the hosts install themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
+	if e.BeforeInstall != nil {
+		if err := e.BeforeInstall(ctx, id); err != nil {
+			return nil, err
+		}
+	}
 	return e.changeCluster(ctx, id, func(c *change) error { return c.installCluster(id) })
 }
 
