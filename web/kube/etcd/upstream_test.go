@@ -89,7 +89,7 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	clock := clockwork.NewRealClock()
 	b := &bench{
 		codec:  apitesting.TestCodec(serializer.NewCodecFactory(scheme), examplev1.SchemeGroupVersion),
-		client: etcd.NewClient(ctx, etcd.Options{DB: db, Rows: rows, Clock: clock, ProgressEvery: time.Second}), transformer: new(swappable), db: db,
+		client: etcd.NewClient(ctx, etcd.Options{DB: db, Rows: rows, Clock: clock, ProgressEvery: 250 * time.Millisecond}), transformer: new(swappable), db: db,
 	}
 	b.pages = &counted{Interface: b.client.Kubernetes}
 	b.lists = storagetesting.NewKubernetesRecorder(b.pages)
