@@ -18,9 +18,7 @@ import (
 // BenchmarkKubernetes starts the program with the Kubernetes API, on an empty data directory and then again and again, until /readyz answers, and looks at
 // what it uses: left alone, with a thousand hosts, and after a session of kubectl's requests.
 func BenchmarkKubernetes(b *testing.B) {
-	program := filepath.Join(b.TempDir(), "landfall")
-	output, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
-	require.NoError(b, err, string(output))
+	program := buildProgram(b)
 	built, err := os.Stat(program)
 	require.NoError(b, err)
 	s := newSite(b)

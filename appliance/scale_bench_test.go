@@ -84,9 +84,10 @@ func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
 	return usedBytes(b, s.config.DataDir) - before
 }
 
+// buildProgram makes the program as the Makefile does.
 func buildProgram(b *testing.B) string {
 	program := filepath.Join(b.TempDir(), "landfall")
-	output, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
+	output, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
 	require.NoError(b, err, string(output))
 	return program
 }

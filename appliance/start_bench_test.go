@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,9 +31,7 @@ func BenchmarkStart(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 1000, 3)
 	s.config.Listen = freeAddress(b) // one for all starts: another would change all discovery images
-	program := filepath.Join(b.TempDir(), "landfall")
-	output, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
-	require.NoError(b, err, string(output))
+	program := buildProgram(b)
 	built, err := os.Stat(program)
 	require.NoError(b, err)
 	first := s.exec(b, program, seeded.hosts[0]) // it looks at all discovery images, which those after it need not
