@@ -144,6 +144,10 @@ func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logge
 		}
 		return nil
 	})
+	if !d.exit {
+		kubelets := &simulate.Kubelets{URL: running.LocalURL(), Spokes: site.spokes, Speed: d.speed, Logger: logger}
+		group.Go(func() error { return kubelets.Run(groupCtx) })
+	}
 	if !d.exit && d.bmcs > 0 {
 		group.Go(func() error {
 			return d.serveBMCs(groupCtx, site, running.LocalURL(), filepath.Dir(site.config.DataDir), logger)

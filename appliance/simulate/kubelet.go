@@ -144,6 +144,9 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		}
 		ours := cl.crew.neighbour(*h.ID)
 		stage := stageOf(h)
+		if ours != nil {
+			cl.crew.Spokes.claim(*h.ID)
+		}
 		if ours == nil || !ours.isUpFromDisk() || conv.Value(h.Kind) != models.HostKindAddToExistingClusterHost || !isAfterReboot(stage) || stage == models.HostStageDone {
 			delete(cl.restarted, *h.ID)
 			continue

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/google/uuid"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,7 @@ type Spokes struct {
 	mu           sync.Mutex
 	certificates map[string]*tls.Certificate
 	clusters     map[string]*Spoke
+	claimed      map[strfmt.UUID]bool // hosts that a crew plays the kubelets of
 }
 
 // NewSpokes serves at an address until it is closed.
@@ -43,7 +45,7 @@ func NewSpokes(ctx context.Context, address string) (*Spokes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the clusters' APIs: %w", err)
 	}
-	s := &Spokes{listener: listener, certificates: map[string]*tls.Certificate{}, clusters: map[string]*Spoke{}}
+	s := &Spokes{listener: listener, certificates: map[string]*tls.Certificate{}, clusters: map[string]*Spoke{}, claimed: map[strfmt.UUID]bool{}}
 	if s.ca, err = newCA("ingress-operator@spokes", "openshift", tenYears); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -111,6 +113,19 @@ func (s *Spokes) Cluster(name string) *Spoke {
 		s.clusters[name] = held
 	}
 	return held
+}
+
+// claim leaves a host's kubelet to the crew that has the host.
+func (s *Spokes) claim(host strfmt.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claimed[host] = true
+}
+
+func (s *Spokes) isClaimed(host strfmt.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claimed[host]
 }
 
 // ServeHTTP implements http.Handler.

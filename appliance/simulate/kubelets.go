@@ -1,0 +1,116 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+)
+
+// Kubelets plays the kubelets of hosts that join installed clusters and are simulated elsewhere, as by landfall simulate hosts: from there
+// no way leads to the clusters' APIs. Those of this program's crews are left to them.
+type Kubelets struct {
+	URL    string // of the appliance
+	Spokes *Spokes
+	Speed  float64         // how many times faster than real
+	Clock  clockwork.Clock // nil: the real one
+	Logger *slog.Logger
+}
+
+// Run plays them until the context ends.
+func (k *Kubelets) Run(ctx context.Context) error {
+	base, err := url.Parse(k.URL)
+	if err != nil {
+		return fmt.Errorf("read the appliance's URL: %w", err)
+	}
+	api := newConnection(base, "", http.DefaultTransport)
+	clock := k.Clock
+	if clock == nil {
+		clock = clockwork.NewRealClock()
+	}
+	ticker := clock.NewTicker(max(pollFloor, time.Duration(float64(watchInterval)/k.Speed)))
+	defer ticker.Stop()
+	restarted := map[strfmt.UUID]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.Chan():
+		}
+		clusters, err := api.joinedClusters(ctx)
+		if err != nil {
+			continue // the appliance is starting or ending
+		}
+		awaited := map[strfmt.UUID]time.Time{}
+		for _, cluster := range clusters {
+			for _, h := range cluster.Hosts {
+				if !k.plays(h) {
+					continue
+				}
+				since, known := restarted[*h.ID]
+				if !known {
+					since = clock.Now()
+				}
+				awaited[*h.ID] = since
+				if clock.Since(since) >= time.Duration(float64(joinedTime)/k.Speed) {
+					k.tick(ctx, cluster, h)
+				}
+			}
+		}
+		restarted = awaited
+	}
+}
+
+// plays tells whether a host has restarted to join a cluster, and no crew of this program has it.
+func (k *Kubelets) plays(h *models.Host) bool {
+	stage := stageOf(h)
+	return h.ID != nil && conv.Value(h.Kind) == models.HostKindAddToExistingClusterHost && isAfterReboot(stage) && stage != models.HostStageDone && !k.Spokes.isClaimed(*h.ID)
+}
+
+func (k *Kubelets) tick(ctx context.Context, cluster *models.Cluster, h *models.Host) {
+	kubelet := Kubelet{
+		Cluster:  k.Spokes.Cluster("api." + cluster.Name + "." + cluster.BaseDNSDomain),
+		Hostname: h.RequestedHostname, Addresses: addressesOf(h),
+	}
+	if _, err := kubelet.Tick(); err != nil {
+		k.Logger.WarnContext(ctx, "a kubelet could not ask for its certificate", "host", h.RequestedHostname, "error", err)
+	}
+}
+
+// addressesOf are the IP addresses of a host's inventory.
+func addressesOf(h *models.Host) []string {
+	var inventory models.Inventory
+	if inventory.UnmarshalBinary([]byte(h.Inventory)) != nil {
+		return nil // the appliance holds none that can't be read
+	}
+	var addresses []string
+	for _, card := range inventory.Interfaces {
+		for _, text := range slices.Concat(card.IPV4Addresses, card.IPV6Addresses) {
+			if prefix, err := netip.ParsePrefix(text); err == nil {
+				addresses = append(addresses, prefix.Addr().String())
+			}
+		}
+	}
+	return addresses
+}
+
+// joinedClusters lists the clusters that hosts can join, with their hosts.
+func (c *connection) joinedClusters(ctx context.Context) ([]*models.Cluster, error) {
+	list, err := c.api.Installer.V2ListClusters(ctx, installer.NewV2ListClustersParams().WithWithHosts(true))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Payload, func(cluster *models.Cluster) bool {
+		return conv.Value(cluster.Kind) != models.ClusterKindAddHostsCluster
+	}), nil
+}
