@@ -236,7 +236,7 @@ func TestTheExampleExplainsEveryKeyWithItsDefault(t *testing.T) {
 	want := Default()
 	want.DataDir = filepath.Join("..", want.DataDir)
 	want.URL, want.OSImages, want.ReleaseImages = []string{}, []OSImage{}, []ReleaseImage{}
-	want.Mirror.IDMSFiles, want.NTPSources, want.Validations.DisabledHosts = []string{}, []string{}, []string{}
+	want.Mirror.IDMSFiles, want.NTPSources, want.Validations.DisabledHosts, want.Joining.Addresses = []string{}, []string{}, []string{}, []string{}
 	require.Equal(t, want, config)
 
 	content, err := os.ReadFile(file)

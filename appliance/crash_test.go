@@ -91,11 +91,12 @@ func serveVictim(path string) error {
 
 // victim is an appliance in a process of its own.
 type victim struct {
-	config  string // path of its configuration
-	log     string // path of what it wrote to standard error, over all its lives
-	address string
-	process *exec.Cmd
-	hold    io.Closer // its standard input
+	config   string // path of its configuration
+	log      string // path of what it wrote to standard error, over all its lives
+	address  string
+	process  *exec.Cmd
+	starting time.Duration // how long its last start took
+	hold     io.Closer     // its standard input
 }
 
 func newVictim(t *testing.T, s *site) *victim {
@@ -137,6 +138,7 @@ func (v *victim) start(t *testing.T) {
 	log, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
+	begun := time.Now()
 	v.process = exec.Command(program)
 	v.process.Env = append(os.Environ(), victimEnv+"="+v.config)
 	v.process.Stderr = log
@@ -148,6 +150,7 @@ func (v *victim) start(t *testing.T) {
 	line, err := bufio.NewReader(said).ReadString('\n')
 	require.NoError(t, err, "the appliance did not start: %s", v.tail(t))
 	require.Equal(t, "ready\n", line)
+	v.starting = time.Since(begun)
 }
 
 // kill ends the appliance as a power cut does.
@@ -260,8 +263,9 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
 	more := 1 + in.chance.IntN(8)
-	// An appliance that always dies before the installer is extracted would never have one: its lives get longer, by four each time.
-	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << min(2*in.silent, 6)
+	// An appliance that always dies before the installer is extracted would never have one: its lives get longer, by four each time, and
+	// where its starts take longer, all else does.
+	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << min(2*in.silent, 6) * max(1, in.starting/(200*time.Millisecond))
 	in.silent++
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -30,7 +30,7 @@ func (d *hub) singleNodeFolder(t *testing.T, bmc string) string {
 	for name, text := range map[string]string{
 		"site.yaml":          filled.String(),
 		"base.yaml":          "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: sno1\n---\napiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  releaseImage: to be patched\n",
-		"kustomization.yaml": "resources: [site.yaml, base.yaml]\npatches:\n- target: {kind: ClusterImageSet}\n  patch: '[{op: replace, path: /spec/releaseImage, value: \"" + d.release.Release + "\"}]'\n",
+		"kustomization.yaml": "resources: [site.yaml, base.yaml]\npatches:\n- target: {kind: ClusterImageSet}\n  patch: '[{\"op\": \"replace\", \"path\": \"/spec/releaseImage\", \"value\": \"" + d.release.Release + "\"}]'\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
