@@ -15,8 +15,8 @@ import (
 // buffers that wait in pools, and pages of the program and of the database that were read once.
 const (
 	restEvery  = 3 * time.Second // how often it is looked whether there is rest
-	restAmount = 16 << 20        // bytes: who allocates more in that time has no rest
-	restWorth  = 48 << 20        // bytes that the process must have grown by since the last time; what it needs comes back at once, and is less
+	restAmount = 64 << 20        // bytes: who allocates more in that time has no rest
+	restWorth  = 24 << 20        // bytes that the process must have grown by since the last time; what it needs comes back at once, and is less
 )
 
 // KeepSmall gives back memory whenever the appliance has rest, until the context ends.
