@@ -56,7 +56,7 @@ func (r *rest) due(allocated uint64, resident int64) bool {
 func (a *Appliance) releaseMemory() error {
 	runtime.GC() // what waits in pools goes with the second collection
 	debug.FreeOSMemory()
-	return errors.Join(a.db.ReleasePages(), ReleaseProgramPages())
+	return errors.Join(a.db.ReleasePages(), releaseProgramPages())
 }
 
 // allocated is how many bytes the process has ever allocated.

@@ -100,7 +100,8 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		}
 	}
 	patiently(t, "the cluster becomes ready", func() bool { return *cluster().Status == models.ClusterStatusReady })
-	pressInstall(t, address, id.String())
+	_, err = api.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: id})
+	require.NoError(t, err)
 	patiently(t, "the cluster is installed", func() bool {
 		got := cluster()
 		require.NotEqual(t, models.ClusterStatusError, *got.Status, *got.StatusInfo)

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReleaseProgramPages has the system take back the pages of this program's file that only its start needed: some tens of MiB of code
+// releaseProgramPages has the system take back the pages of this program's file that only its start needed: some tens of MiB of code
 // and constants, which count as the process's memory although nothing reads them again. Those that are needed after all come back
 // from the page cache by themselves. What was ever written to stays, as a loader does to constants that it makes read-only afterwards.
-func ReleaseProgramPages() error {
+func releaseProgramPages() error {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)

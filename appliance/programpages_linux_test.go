@@ -20,7 +20,7 @@ func TestAProgramWhosePagesWereGivenBackTakesLessMemoryAndGoesOn(t *testing.T) {
 		return kibibytes
 	}
 	before := resident()
-	require.NoError(t, ReleaseProgramPages())
+	require.NoError(t, releaseProgramPages())
 	require.Less(t, resident(), before)
-	require.NoError(t, ReleaseProgramPages(), "again, with what it needed since")
+	require.NoError(t, releaseProgramPages(), "again, with what it needed since")
 }

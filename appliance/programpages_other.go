@@ -2,8 +2,8 @@
 
 package appliance
 
-// ReleaseProgramPages does nothing here.
-func ReleaseProgramPages() error { return nil }
+// releaseProgramPages does nothing here.
+func releaseProgramPages() error { return nil }
 
 // resident is not known here, so that nothing is ever given back.
 func resident() int64 { return 0 }

@@ -171,7 +171,7 @@ func spokeKinds() map[string]string {
 	return map[string]string{
 		nodesPath: "Node", "api/v1/pods": "Pod", "api/v1/configmaps": "ConfigMap", requestsPath: "CertificateSigningRequest",
 		"apis/machine.openshift.io/v1beta1/machines": "Machine", "apis/machine.openshift.io/v1beta1/machinesets": "MachineSet",
-		"apis/metal3.io/v1alpha1/baremetalhosts": "BareMetalHost", "apis/machineconfiguration.openshift.io/v1/machineconfigpools": "MachineConfigPool",
+		"apis/metal3.io/v1alpha1/baremetalhosts": "BareMetalHost",
 	}
 }
 

@@ -6,7 +6,7 @@
 //	faults.go    what can be wrong with it, in a sentence
 //	requests.go  which certificate requests are approved for a host
 //	admit.go     a host that becomes a node
-//	machine.go   Machines, BareMetalHosts and MachineConfigPools
+//	machine.go   Machines and BareMetalHosts
 //	leave.go     a node that is drained and removed
 //	tasks.go     calls that take their time, beside those who want them done
 //

@@ -18,7 +18,6 @@ const (
 	machines    = "apis/machine.openshift.io/v1beta1/machines"
 	machineSets = "apis/machine.openshift.io/v1beta1/machinesets"
 	metalHosts  = "apis/metal3.io/v1alpha1/baremetalhosts"
-	pools       = "apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 	machineAPI  = "openshift-machine-api"
 )
 
@@ -71,21 +70,6 @@ func TestAClusterWithoutMachinesGetsNone(t *testing.T) {
 	require.ErrorIs(t, s.open().EnsureMachine(t.Context(), server()), spoke.ErrNoMachines)
 	s.object(machines, machineAPI, "one-master-0", map[string]any{"labels": map[string]any{"machine.openshift.io/cluster-api-machine-type": "master"}}, nil)
 	require.ErrorContains(t, s.open().EnsureMachine(t.Context(), server()), "names no image")
-}
-
-func TestThePoolOfWorkersIsPausedAndGoesOn(t *testing.T) {
-	s := newSite(t)
-	_, err := s.open().PauseWorkers(t.Context(), true)
-	require.ErrorContains(t, err, "look for the MachineConfigPool worker")
-	s.object(pools, "", "worker", nil, map[string]any{})
-	for _, step := range []struct{ pause, changed bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
-		changed, err := s.open().PauseWorkers(t.Context(), step.pause)
-		require.NoError(t, err)
-		require.Equal(t, step.changed, changed)
-		paused, _, err := unstructured.NestedBool(s.cluster.Object(pools, "", "worker").Object, "spec", "paused")
-		require.NoError(t, err)
-		require.Equal(t, step.pause, paused)
-	}
 }
 
 func TestANodeIsRemovedWithWhatItComesFrom(t *testing.T) {

@@ -16,7 +16,6 @@ var (
 	machineKind    = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machines"}
 	machineSetKind = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machinesets"}
 	hostKind       = resource{Group: "metal3.io", Version: "v1alpha1", Resource: "baremetalhosts"}
-	poolKind       = resource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigpools"}
 )
 
 // Names of the Machine API and of metal3.
@@ -107,19 +106,4 @@ func (c *Client) machineImage(ctx context.Context) (map[string]any, error) {
 		return nil, fmt.Errorf("the Machine %s of the control plane names no image", list.Items[0].GetName())
 	}
 	return map[string]any{"checksum": image["checksum"], "url": image["url"]}, nil
-}
-
-// PauseWorkers has the MachineConfigPool "worker" roll out nothing, or again. It tells whether that was not so before.
-func (c *Client) PauseWorkers(ctx context.Context, pause bool) (changed bool, err error) {
-	at, pool := place{kind: poolKind, name: "worker"}, &unstructured.Unstructured{}
-	if err := c.objects.get(ctx, at, &pool.Object); err != nil {
-		return false, fmt.Errorf("look for the MachineConfigPool worker: %w", err)
-	}
-	if paused, _, _ := unstructured.NestedBool(pool.Object, "spec", "paused"); paused == pause {
-		return false, nil
-	}
-	if err := c.objects.merge(ctx, at, map[string]any{"spec": map[string]any{"paused": pause}}); err != nil {
-		return false, fmt.Errorf("pause the MachineConfigPool worker: %w", err)
-	}
-	return true, nil
 }
