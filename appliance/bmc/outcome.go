@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -197,7 +198,7 @@ const (
 // is replaced by one that failed in the same way, so that what led to the failure is still there.
 func (w *worker) keep(ctx context.Context, s *session, what job, err error) error {
 	said := s.tape.said
-	said.ID = fmt.Sprintf("%016x", said.Start.UnixNano())
+	said.ID = conversationID(uint64(said.Start.UnixNano()))
 	said.End = w.m.now()
 	if err != nil {
 		said.Outcome = redact(err.Error(), s.password)
@@ -237,11 +238,27 @@ func (w *worker) keep(ctx context.Context, s *session, what job, err error) erro
 				}
 			}
 		}
+		if n := len(keys); n > 0 {
+			said.ID = max(said.ID, after(strings.TrimPrefix(keys[n-1], w.id+"/")))
+		}
 		if err := conversationRows.Put(tx, w.id+"/"+said.ID, &said); err != nil {
 			return err
 		}
 		return dropConversations(tx, w.id)
 	})
+}
+
+// conversationID sorts as the times do: nanoseconds since 1970.
+func conversationID(nanos uint64) string { return fmt.Sprintf("%016x", nanos) }
+
+// after is the ID that follows one that was given: conversations stay in the order in which they were held, and none
+// replaces another, where the clock stands still or was set back.
+func after(id string) string {
+	nanos, err := strconv.ParseUint(id, 16, 64)
+	if err != nil {
+		return id + "0"
+	}
+	return conversationID(nanos + 1)
 }
 
 // dropConversations removes the oldest conversations of a server that are too many.
