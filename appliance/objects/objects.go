@@ -30,8 +30,9 @@ var ErrExists = errors.New("the object exists already")
 
 // Objects reads and writes objects within transactions of the store. It keeps nothing itself.
 type Objects struct {
-	box    *sitekey.Box
-	random io.Reader
+	box      *sitekey.Box
+	random   io.Reader
+	managers managers
 }
 
 // New returns access to objects whose Secrets are sealed with box; nil seals none. Uids are made of what random gives; nil is the
@@ -40,7 +41,7 @@ func New(box *sitekey.Box, random io.Reader) *Objects {
 	if random == nil {
 		random = rand.Reader
 	}
-	return &Objects{box, random}
+	return &Objects{box, random, newManagers()}
 }
 
 // Get reads an object into a pointer to its Go type or into *unstructured.Unstructured, with its resourceVersion.
@@ -157,6 +158,10 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 	if kind.Group != "" {
 		u.SetGeneration(1)
 	}
+	none := &unstructured.Unstructured{Object: map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind()}}
+	if err := o.managers.note(kind, none, u); err != nil {
+		return err
+	}
 	return o.put(tx, kind, u)
 }
 
@@ -177,21 +182,27 @@ func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string, fn fun
 	if equality.Semantic.DeepEqual(before.Object, u.Object) {
 		return nil
 	}
-	if kind.Group != "" && !sameDesire(before, u) {
+	if kind.Group != "" && !sameApart(before, u, "metadata", "status") {
 		u.SetGeneration(before.GetGeneration() + 1)
+	}
+	if !sameApart(before, u, "status") {
+		if err := o.managers.note(kind, before, u); err != nil {
+			return err
+		}
 	}
 	return o.put(tx, kind, u)
 }
 
-// sameDesire compares what an object wants: all of it but metadata and status.
-func sameDesire(a, b *unstructured.Unstructured) bool {
-	desire := func(u *unstructured.Unstructured) map[string]any {
-		d := maps.Clone(u.Object)
-		delete(d, "metadata")
-		delete(d, "status")
-		return d
+// sameApart compares all of two objects but some fields: what an object wants is all but "metadata" and "status".
+func sameApart(a, b *unstructured.Unstructured, fields ...string) bool {
+	rest := func(u *unstructured.Unstructured) map[string]any {
+		left := maps.Clone(u.Object)
+		for _, field := range fields {
+			delete(left, field)
+		}
+		return left
 	}
-	return equality.Semantic.DeepEqual(desire(a), desire(b))
+	return equality.Semantic.DeepEqual(rest(a), rest(b))
 }
 
 // Delete removes an object as a request for background deletion does: at once, or when its finalizers are gone if it has any.

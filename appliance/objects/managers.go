@@ -1,0 +1,125 @@
+package objects
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// manager is who controllers are in metadata.managedFields.
+const manager = "landfall"
+
+// managers notes in metadata.managedFields what controllers write, as an API server does for the updates of a hub's: server-side apply
+// then tells people whose field they would change. Statuses and Events are left out: nobody applies them, and they change most.
+type managers struct{ objectType typed.ParseableType }
+
+// newManagers describes as much of objects as it takes: lists are changed as a whole, but for those of the metadata.
+func newManagers() managers {
+	name := func(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
+	text := smd.String
+	deduced := typed.DeducedParseableType
+	list := func(of smd.TypeRef, keys ...string) smd.TypeRef {
+		return smd.TypeRef{Inlined: smd.Atom{List: &smd.List{ElementType: of, ElementRelationship: smd.Associative, Keys: keys}}}
+	}
+	whole := smd.TypeRef{Inlined: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef, ElementRelationship: smd.Atomic}}}
+	types := slices.Concat(deduced.Schema.Types, []smd.TypeDef{
+		{Name: "object", Atom: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef, Fields: []smd.StructField{{Name: "metadata", Type: name("metadata")}}}}},
+		{Name: "metadata", Atom: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef, Fields: []smd.StructField{
+			{Name: "finalizers", Type: list(smd.TypeRef{Inlined: smd.Atom{Scalar: &text}})},
+			{Name: "ownerReferences", Type: list(whole, "uid")},
+		}}}},
+	})
+	return managers{typed.ParseableType{Schema: &smd.Schema{Types: types}, TypeRef: name("object")}}
+}
+
+// note writes who has what of an object after a change from before, which is empty for a new one.
+func (m managers) note(kind Kind, before, u *unstructured.Unstructured) error {
+	if kind == Events || onlyOurs(before) && sameFields(before, u) {
+		return nil
+	}
+	group := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
+	fields, err := managedfields.NewDefaultFieldManager(m, same{}, same{}, same{}, group.WithKind(kind.Kind), group, "", nil)
+	if err != nil {
+		return err
+	}
+	noted, err := fields.Update(withoutStatus(before), withoutStatus(u), manager)
+	if err != nil {
+		return fmt.Errorf("note who manages %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
+	}
+	if is, ok := noted.(*unstructured.Unstructured); ok {
+		u.SetManagedFields(is.GetManagedFields())
+	}
+	return nil
+}
+
+// onlyOurs and sameFields tell of most changes at little cost that they alter nothing of who has what: nobody else has anything, and
+// only values differ.
+func onlyOurs(u *unstructured.Unstructured) bool {
+	entries := u.GetManagedFields()
+	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != manager })
+}
+
+func sameFields(a, b *unstructured.Unstructured) bool {
+	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) &&
+		sameKeys(withoutStatus(a).Object, withoutStatus(b).Object)
+}
+
+func sameKeys(a, b any) bool {
+	from, isMap := a.(map[string]any)
+	to, alsoMap := b.(map[string]any)
+	if !isMap || !alsoMap {
+		return isMap == alsoMap
+	}
+	for key, value := range from {
+		if other, there := to[key]; !there || !sameKeys(value, other) {
+			return false
+		}
+	}
+	return len(from) == len(to)
+}
+
+func withoutStatus(u *unstructured.Unstructured) *unstructured.Unstructured {
+	part := maps.Clone(u.Object)
+	delete(part, "status")
+	if metadata, ok := part["metadata"].(map[string]any); ok {
+		part["metadata"] = maps.Clone(metadata)
+	}
+	return &unstructured.Unstructured{Object: part}
+}
+
+// ObjectToTyped and TypedToObject implement managedfields.TypeConverter.
+func (m managers) ObjectToTyped(object runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no object in the general form", object)
+	}
+	return m.objectType.FromUnstructured(u.Object, options...)
+}
+
+func (m managers) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
+	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
+}
+
+// same is the conversion between versions of kinds that have one, and no defaults.
+type same struct{}
+
+func (same) Default(runtime.Object)    {}
+func (same) Convert(_, _, _ any) error { return nil }
+func (same) New(schema.GroupVersionKind) (runtime.Object, error) {
+	return &unstructured.Unstructured{}, nil
+}
+func (same) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+func (same) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}

@@ -1,0 +1,77 @@
+package kube_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"landfall/appliance/objects"
+	"landfall/store"
+)
+
+// owned tells which managers an object has, and what of it is theirs.
+func owned(u *unstructured.Unstructured) map[string]string {
+	all := map[string]string{}
+	for _, entry := range u.GetManagedFields() {
+		all[entry.Manager+" "+string(entry.Operation)] = string(entry.FieldsV1.GetRawBytes())
+	}
+	return all
+}
+
+func TestWhatControllersWriteIsTheirsUntilAPersonTakesIt(t *testing.T) {
+	s := newSite(t)
+	apply := func(kind objects.Kind, content string, force bool) error {
+		_, err := s.of(kind, "default").Patch(t.Context(), "one", types.ApplyPatchType,
+			[]byte(`{"apiVersion":"`+kind.APIVersion()+`","kind":"`+kind.Kind+`",`+content+`}`), metav1.PatchOptions{FieldManager: "person", Force: &force})
+		return err
+	}
+	write := func(fn func(tx *store.Tx) error) { require.NoError(t, s.db.Update(t.Context(), fn)) }
+	alter := func(kind objects.Kind, fn func(u *unstructured.Unstructured) error) {
+		write(func(tx *store.Tx) error { return s.options.Objects.Update(tx, kind, "default", "one", fn) })
+	}
+
+	owner := s.create(t, objects.ConfigMaps, "default", "owner", "")
+	reference := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.GetUID()}
+	write(func(tx *store.Tx) error {
+		return s.options.Objects.Create(tx, objects.Secrets, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one", OwnerReferences: []metav1.OwnerReference{reference}},
+			Data:       map[string][]byte{"kubeconfig": []byte("old")},
+		}, time.Now())
+	})
+	require.Equal(t, map[string]string{
+		"landfall Update": `{"f:data":{".":{},"f:kubeconfig":{}},"f:metadata":{"f:ownerReferences":{".":{},"k:{\"uid\":\"` + string(owner.GetUID()) + `\"}":{}}}}`,
+	}, owned(s.get(t, objects.Secrets, "default", "one")))
+	require.NoError(t, apply(objects.Secrets, `"metadata":{"name":"one","labels":{"mine":"yes"}},"data":{"note":"aGk="}`, false), "what nobody has is anybody's")
+	err := apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)
+	require.True(t, apierrors.IsConflict(err), err)
+	require.ErrorContains(t, err, `conflict with "landfall"`)
+	require.NoError(t, apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, true))
+	require.Equal(t, map[string]any{"kubeconfig": "aGk="}, s.get(t, objects.Secrets, "default", "one").Object["data"])
+	alter(objects.Secrets, func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, "bmV3", "data", "kubeconfig")
+	})
+	require.True(t, apierrors.IsConflict(apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)), "it was replaced meanwhile")
+
+	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one","finalizers":["person/holds"]},`+deployment, false))
+	alter(objects.ClusterDeployments, func(u *unstructured.Unstructured) error {
+		objects.AddFinalizer(u, "controller/holds")
+		return unstructured.SetNestedField(u.Object, "half", "status", "powerState")
+	})
+	cd := s.get(t, objects.ClusterDeployments, "default", "one")
+	require.Equal(t, `{"f:metadata":{"f:finalizers":{"v:\"controller/holds\"":{}}}}`, owned(cd)["landfall Update"])
+	require.Contains(t, owned(cd)["person Apply"], `"v:\"person/holds\""`)
+	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one"},`+deployment, false))
+	require.Equal(t, []string{"controller/holds"}, s.get(t, objects.ClusterDeployments, "default", "one").GetFinalizers(), "each holds by what is his")
+
+	managed := len(cd.GetManagedFields())
+	alter(objects.ClusterDeployments, func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, "full", "status", "powerState")
+	})
+	require.Len(t, s.get(t, objects.ClusterDeployments, "default", "one").GetManagedFields(), managed, "a status is nobody's to apply")
+}
