@@ -172,6 +172,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	a.mirror.changed = func(ctx context.Context, level mirror.Level) {
 		a.engine.RefreshImages(ctx, level)
 		a.engine.RefreshOperators(ctx)
+		if a.kubernetes != nil {
+			a.kubernetes.loop.Hurry()
+		}
 	}
 	if err := a.newServer(); err != nil {
 		return nil, err

@@ -36,9 +36,17 @@ func (k Key) String() string {
 type Reconciler interface {
 	Kind() objects.Kind
 	// Reconcile brings about what the object wants, or takes back what it brought about if the object is gone. It is called again
-	// after the returned duration if that is not 0, and after a growing time if it fails. It is never called twice at once for the same object.
+	// after the returned duration if that is not 0, and after a growing time if it fails: a second, then twice as long each time, five
+	// minutes at last; whatever changes the object or what it depends on has it called at once. A fault that the object tells of
+	// itself is a *[Told]. It is never called twice at once for the same object.
 	Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error)
 }
+
+// Told is a fault that people read at the object: it is not logged.
+type Told struct{ Err error }
+
+func (t *Told) Error() string { return t.Err.Error() }
+func (t *Told) Unwrap() error { return t.Err }
 
 // Relation has objects reconciled when one of another kind changes: a ClusterDeployment, say, when its pull secret does.
 type Relation struct {
@@ -105,6 +113,16 @@ func (l *Loop) Enqueue(keys ...Key) {
 	for _, key := range keys {
 		l.add(key)
 	}
+}
+
+// Hurry has all objects reconciled that failed, and as often in the beginning as if they had not: something changed that objects don't tell of.
+func (l *Loop) Hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.retries {
+		l.add(key)
+	}
+	clear(l.retries)
 }
 
 func (l *Loop) add(key Key) {
@@ -257,7 +275,9 @@ func (l *Loop) finish(ctx context.Context, key Key, again time.Duration, err err
 	if err != nil && ctx.Err() == nil {
 		again = min(firstRetry<<min(l.retries[key], 16), lastRetry)
 		l.retries[key]++
-		l.logger.WarnContext(ctx, "an object could not be reconciled", "object", key.String(), "error", err, "retry_in", again)
+		if _, told := errors.AsType[*Told](err); !told {
+			l.logger.WarnContext(ctx, "an object could not be reconciled", "object", key.String(), "error", err, "retry_in", again)
+		}
 	} else {
 		delete(l.retries, key)
 	}

@@ -149,6 +149,42 @@ func TestAFailureIsTriedAgainLaterAndLater(t *testing.T) {
 	require.Equal(t, 4, s.r.called("one"), "it succeeded, so nothing is due")
 }
 
+func TestWhatFailedIsTriedAtOnceWhenItOrTheSiteChanges(t *testing.T) {
+	s := newSite(t)
+	s.r.do = func(string, int) (time.Duration, error) { return 0, &controller.Told{Err: errors.New("the mirror does not answer")} }
+	s.create(objects.ConfigMaps, "one")
+	s.run()
+	fail := func() {
+		t.Helper()
+		before := s.r.called("one")
+		s.clock.Advance(5 * time.Minute)
+		require.Eventually(t, func() bool { return s.r.called("one") > before }, time.Minute, time.Millisecond)
+		s.quiet()
+		require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	}
+	for range 12 {
+		fail()
+	}
+	calls := s.r.called("one")
+	s.clock.Advance(5*time.Minute - 1)
+	s.quiet()
+	require.Equal(t, calls, s.r.called("one"), "that is how seldom it is tried at last")
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return s.o.Update(tx, objects.ConfigMaps, "site", "one", func(u *unstructured.Unstructured) error {
+			u.SetLabels(map[string]string{"changed": "yes"})
+			return nil
+		})
+	}))
+	s.quiet()
+	require.Equal(t, calls+1, s.r.called("one"))
+	s.loop.Hurry()
+	s.quiet()
+	require.Equal(t, calls+2, s.r.called("one"))
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(time.Second)
+	require.Eventually(t, func() bool { return s.r.called("one") == calls+3 }, time.Minute, time.Millisecond, "it begins anew")
+}
+
 func TestAnObjectIsLookedAtAgainWhenItsReconcilerAsks(t *testing.T) {
 	s := newSite(t)
 	s.r.do = func(_ string, call int) (time.Duration, error) {

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/controller"
 	"landfall/appliance/engine"
 	"landfall/appliance/objects"
 	"landfall/appliance/objects/agentinstall"
@@ -30,7 +31,7 @@ type agents struct{ *Hosts }
 func (agents) Kind() objects.Kind { return objects.Agents }
 
 const (
-	retryAgent     = 10 * time.Second // after a fault that may pass
+	retryAgent     = 10 * time.Second // of one that can't leave its cluster yet
 	ignitionToken  = "ignition-token" // the key of a token in its Secret
 	untilRestored  = time.Minute      // between tries to restore a host whose infra-env or cluster is not there yet
 	lookAtSecrets  = time.Minute      // between looks at what an Agent takes from Secrets
@@ -341,7 +342,7 @@ func (r agents) report(ctx context.Context, task *agentTask, fault error) (time.
 	case err != nil:
 		return 0, err
 	case backend:
-		return retryAgent, nil
+		return 0, &controller.Told{Err: fault}
 	}
 	return task.again(), nil
 }

@@ -74,7 +74,7 @@ func TestAnImageSetThatIsNotThereOrNoRelease(t *testing.T) {
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", `failed to get release image "quay.io/release:4.20.8"`)
 	require.Nil(t, b.made())
 	b.releases.failure = nil
-	b.passed(retryFault)
+	b.passed(time.Minute)
 	require.NotNil(t, b.made())
 	b.deploymentCondition("ClusterImageSetNotFound", "False", "ClusterImageSetFound")
 

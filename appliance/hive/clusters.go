@@ -48,7 +48,6 @@ const (
 
 // How soon something is looked at again by itself that did not work for a reason which may pass.
 const (
-	retryFault     = 10 * time.Second
 	retryBehind    = time.Second // hosts are told by the Agents' own reconciler
 	retryManifests = time.Minute
 )
@@ -127,7 +126,7 @@ func (c *Clusters) Reconcile(ctx context.Context, namespace, name string) (time.
 	case errors.As(fault, &manifests):
 		return retryManifests, nil
 	case fault != nil && !isInput(fault):
-		return retryFault, nil
+		return 0, &controller.Told{Err: fault}
 	case s.behind:
 		return retryBehind, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -376,9 +377,13 @@ func (m *machine) host() *models.Host {
 }
 
 // siteReleases has one release; its agent is found only while the registry is there.
-type siteReleases struct{ away error }
+type siteReleases struct {
+	away  error
+	asked atomic.Int64
+}
 
 func (r *siteReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
+	r.asked.Add(1)
 	if r.away != nil {
 		return nil, r.away
 	}

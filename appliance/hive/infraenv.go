@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"landfall/appliance/controller"
 	"landfall/appliance/engine"
 	"landfall/appliance/objects"
 	"landfall/appliance/objects/agentinstall"
@@ -29,10 +30,8 @@ type infraEnvs struct{ *Hosts }
 
 func (infraEnvs) Kind() objects.Kind { return objects.InfraEnvs }
 
-const (
-	retryImage    = 20 * time.Second // of an image that can't be made at the moment
-	retryDeletion = time.Minute      // of an infra-env that still has hosts
-)
+// retryDeletion is of an infra-env that still has hosts.
+const retryDeletion = time.Minute
 
 // infraEnvTask is what is known of an InfraEnv when it is looked at.
 type infraEnvTask struct {
@@ -70,7 +69,7 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 	if err := r.report(ctx, task, &fault); err != nil || input {
 		return 0, err
 	}
-	return retryImage, nil
+	return 0, &controller.Told{Err: err}
 }
 
 // look reads all that an InfraEnv's infra-env is made of. missing says which cluster is waited for.
@@ -249,8 +248,8 @@ func (r infraEnvs) follow(ctx context.Context, task *infraEnvTask) error {
 		task.id = env.ID.String()
 		return errors.Join(r.followMirrors(ctx, task), r.freeze(ctx, task.id))
 	}
-	if note == task.held && !r.failed(task) {
-		return r.freeze(ctx, task.id)
+	if note == task.held {
+		return errors.Join(r.followMirrors(ctx, task), r.freeze(ctx, task.id))
 	}
 	params := task.inputs.update()
 	if err := params.Validate(strfmt.Default); err != nil {
@@ -263,11 +262,6 @@ func (r infraEnvs) follow(ctx context.Context, task *infraEnvTask) error {
 		return r.named(task, err)
 	}
 	return r.freeze(ctx, task.id)
-}
-
-// failed tells whether the InfraEnv shows a fault, which is to be tried again.
-func (r infraEnvs) failed(task *infraEnvTask) bool {
-	return agentConditionOf(task.object.Status.Conditions, conditionImageCreated).Status == corev1.ConditionFalse
 }
 
 // named puts the names of NMStateConfigs into what the engine says of the hosts' networks.

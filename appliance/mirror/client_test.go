@@ -10,8 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -276,6 +279,18 @@ func TestOtherAnswersAreSaidWithTheirStatus(t *testing.T) {
 	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
 	imageError(t, err, ReasonStatus, "answered 503 Service Unavailable")
 	require.Equal(t, int32(2), asked.Load(), "a passing error is tried again")
+}
+
+func TestABrokenConnectionIsSaidInTheSameWordsEachTime(t *testing.T) {
+	broken := func(port int) error {
+		return &url.Error{Op: "Get", URL: "https://mirror/v2/", Err: &net.OpError{
+			Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 5000}, Err: os.NewSyscallError("read", syscall.ECONNRESET),
+		}}
+	}
+	_, first := classify(broken(40001))
+	_, second := classify(broken(40002))
+	require.Equal(t, "failed: read: connection reset by peer", first)
+	require.Equal(t, first, second, "whoever tells of it tells of one fault")
 }
 
 func TestPlainHTTPToAnotherMachineIsRefusedUnlessInsecure(t *testing.T) {

@@ -178,7 +178,7 @@ func classify(err error) (Reason, string) {
 	case isDialError(err):
 		return ReasonUnreachable, "could not be reached: " + innermost(err)
 	default:
-		return ReasonOther, "failed: " + err.Error()
+		return ReasonOther, "failed: " + innermost(err)
 	}
 }
 
@@ -206,7 +206,8 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// innermost drops the addresses and operations that net's errors are wrapped in.
+// innermost drops the addresses and operations that net's errors are wrapped in: a port that is another each time would make another
+// error of the same fault.
 func innermost(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
