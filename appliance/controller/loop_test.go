@@ -151,7 +151,9 @@ func TestAFailureIsTriedAgainLaterAndLater(t *testing.T) {
 
 func TestWhatFailedIsTriedAtOnceWhenItOrTheSiteChanges(t *testing.T) {
 	s := newSite(t)
-	s.r.do = func(string, int) (time.Duration, error) { return 0, &controller.Told{Err: errors.New("the mirror does not answer")} }
+	s.r.do = func(string, int) (time.Duration, error) {
+		return 0, &controller.Told{Err: errors.New("the mirror does not answer")}
+	}
 	s.create(objects.ConfigMaps, "one")
 	s.run()
 	fail := func() {
