@@ -151,6 +151,7 @@ func (s *system) runner(ctx context.Context) error {
 	waiting := agentBackoff()
 	checks := 0
 	for {
+		ordered := s.ordered.Load()
 		instructions, err := s.api.instructions(ctx, s.ref, s.version(), s.now())
 		if err != nil {
 			if ctx.Err() != nil {
@@ -168,14 +169,31 @@ func (s *system) runner(ctx context.Context) error {
 		}
 		waiting = agentBackoff()
 		for _, step := range instructions.Instructions {
-			if step.StepType == models.StepTypeConnectivityCheck {
+			switch step.StepType {
+			case models.StepTypeConnectivityCheck:
 				checks++
 				number := checks
 				steps.Go(func() { sent.inTurn(number, func() { s.step(running, sent, step) }) })
-				continue
+			case models.StepTypeInstall:
+				// Until the appliance hears from the installer it asks for it again, also when a fast one has come to its end meanwhile.
+				if ordered || !s.ordered.CompareAndSwap(false, true) {
+					continue
+				}
+				steps.Go(func() {
+					defer s.ordered.Store(false)
+					s.step(running, sent, step)
+				})
+			case models.StepTypeLogsGather:
+				s.gathering.Add(1)
+				steps.Go(func() {
+					defer s.gathering.Add(-1)
+					s.step(running, sent, step)
+				})
+			default:
+				steps.Go(func() { s.step(running, sent, step) })
 			}
-			steps.Go(func() { s.step(running, sent, step) })
 		}
+		s.polls.Add(1)
 		if instructions.PostStepAction != nil && *instructions.PostStepAction == models.StepsPostStepActionExit {
 			if n := s.installing(); n != nil {
 				// The host is taken out of its installation: it comes back as after a reboot, without the installer.
@@ -206,7 +224,7 @@ func (s *system) isUpgraded() bool {
 	return s.upgraded
 }
 
-// sentReplies are the last outputs that the appliance has taken, by type of step: the same is not sent again.
+// sentReplies are the last outputs that the appliance has taken or is being sent, by type of step: the same is not sent again.
 type sentReplies struct {
 	mu      sync.Mutex
 	outputs map[models.StepType]string
@@ -226,17 +244,24 @@ func (r *sentReplies) inTurn(check int, run func()) {
 	}
 }
 
-func (r *sentReplies) has(step models.StepType, output string) bool {
+// claim is true if an output is to be sent: the same is neither taken nor on its way.
+func (r *sentReplies) claim(step models.StepType, output string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, sent := r.outputs[step]
-	return sent && last == output
+	if last, sent := r.outputs[step]; sent && last == output {
+		return false
+	}
+	r.outputs[step] = output
+	return true
 }
 
-func (r *sentReplies) keep(step models.StepType, output string) {
+// release gives up what was claimed and not taken.
+func (r *sentReplies) release(step models.StepType, output string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.outputs[step] = output
+	if r.outputs[step] == output {
+		delete(r.outputs, step)
+	}
 }
 
 func (r *sentReplies) forget() {
@@ -274,17 +299,17 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 		return
 	}
 	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText, ExitCode: out.code}
-	if reply.ExitCode == 0 && sent.has(reply.StepType, reply.Output) {
+	if reply.ExitCode == 0 && !sent.claim(reply.StepType, reply.Output) {
 		return
 	}
 	if err := s.api.reply(ctx, s.ref, s.version(), reply); err != nil {
+		if reply.ExitCode == 0 {
+			sent.release(reply.StepType, reply.Output)
+		}
 		s.crew.log.Debug("reply not taken", "host", s.machine.hostname, "step", step.StepID, "error", err)
 		return
 	}
 	s.emit(Event{Kind: EventStep, Info: string(step.StepType)})
-	if reply.ExitCode == 0 {
-		sent.keep(reply.StepType, reply.Output)
-	}
 	switch {
 	case step.StepType == models.StepTypeInventory:
 		s.loseLink("")

@@ -36,6 +36,7 @@ const (
 	reportInterval  = 30 * time.Second
 	failureGrace    = 3 * time.Minute // for the logs of hosts that failed to arrive
 	failureFloor    = 20 * pollFloor  // however fast the crew is, its agents poll no faster
+	failurePolls    = 2               // the first may have been answered before the failure
 	endGrace        = 5 * time.Minute // for a cluster to go on without the hosts that are gone
 	certificateLife = 2 * 365 * 24 * time.Hour
 )
@@ -58,9 +59,9 @@ type cluster struct {
 	controllerUp chan struct{}
 	runs         bool
 
-	// restarted says when each host was seen to have restarted into its disk, failedAt since when it is in error.
+	// restarted says when each host was seen to have restarted into its disk, failed since when it is in error.
 	restarted map[strfmt.UUID]time.Time
-	failedAt  map[strfmt.UUID]time.Time
+	failed    map[strfmt.UUID]failure
 	// restartedIn is the state that each host of the crew was last dealt with in.
 	restartedIn map[strfmt.UUID]string
 	// idleSince is when the crew had no host left that is not done.
@@ -81,7 +82,7 @@ func (c *Crew) watch(id strfmt.UUID, api *connection) *cluster {
 	}
 	cl := &cluster{
 		crew: c, id: id, api: api, controllerUp: make(chan struct{}),
-		restarted: map[strfmt.UUID]time.Time{}, failedAt: map[strfmt.UUID]time.Time{}, restartedIn: map[strfmt.UUID]string{},
+		restarted: map[strfmt.UUID]time.Time{}, failed: map[strfmt.UUID]failure{}, restartedIn: map[strfmt.UUID]string{},
 	}
 	c.clusters[id] = cl
 	c.controllers.Go(func() { cl.run(c.life) })
@@ -109,6 +110,7 @@ func (cl *cluster) run(ctx context.Context) {
 // tick looks at the cluster once, and is true when that was the last time.
 func (cl *cluster) tick(ctx context.Context) bool {
 	standing := cl.crew.standing()
+	finalizing := cl.isFinalizing() // a controller that comes to its end while the state is read is not to begin again by it
 	state, err := cl.api.cluster(ctx, cl.id, true)
 	if err != nil {
 		return cl.lost(err, standing)
@@ -116,7 +118,9 @@ func (cl *cluster) tick(ctx context.Context) bool {
 	cl.missing = 0
 	if cl.leads(state) {
 		cl.speakForNodes(ctx, state)
-		cl.finalizeOnce(ctx, state)
+		if !finalizing {
+			cl.finalize(ctx, state)
+		}
 	}
 	cl.joinNodes(state)
 	for _, h := range state.Hosts {
@@ -165,7 +169,7 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 	status, clusterStatus := conv.Value(h.Status), conv.Value(state.Status)
 	onDisk := ours.isUpFromDisk()
 	if status != models.HostStatusError && clusterStatus != models.ClusterStatusError {
-		delete(cl.failedAt, *h.ID)
+		delete(cl.failed, *h.ID)
 	}
 	switch status {
 	case models.HostStatusAddedToExistingCluster:
@@ -191,11 +195,18 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 	if fault, has := ours.fault(FailAt); has && onDisk && isAfterReboot(fault.Stage) && fault.Stage != models.HostStageRebooting && cl.stuckAt(h, fault.Stage) {
 		return &verdict{Err: fmt.Errorf("the node never reached the stage %q (fault fail-at)", fault.Stage)}
 	}
-	return cl.judgeFailure(state, h)
+	return cl.judgeFailure(state, h, ours)
 }
 
-// judgeFailure gives up a host that is in error, or whose cluster is, after the time that its logs need.
-func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host) error {
+// failure is since when a host is in error, and how many polls of its agent had been answered then.
+type failure struct {
+	at    time.Time
+	polls int64
+}
+
+// judgeFailure gives up a host that is in error, or whose cluster is, after the time that its logs need, and not before its agent was
+// told of it and has sent them.
+func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host, ours *host) error {
 	var why error
 	switch {
 	case conv.Value(h.Status) == models.HostStatusError:
@@ -205,12 +216,15 @@ func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host) error {
 	default:
 		return nil
 	}
-	since, known := cl.failedAt[*h.ID]
+	since, known := cl.failed[*h.ID]
 	if !known {
-		cl.failedAt[*h.ID] = cl.crew.Clock.Now()
+		cl.failed[*h.ID] = failure{cl.crew.Clock.Now(), ours.polls.Load()}
 		return nil
 	}
-	if cl.crew.Clock.Since(since) < max(cl.crew.scaled(failureGrace), failureFloor) {
+	if cl.crew.Clock.Since(since.at) < max(cl.crew.scaled(failureGrace), failureFloor) {
+		return nil
+	}
+	if !ours.isUpFromDisk() && (ours.polls.Load() < since.polls+failurePolls || ours.gathering.Load() > 0) {
 		return nil
 	}
 	return &verdict{Err: why}
@@ -368,9 +382,9 @@ func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
 	return known && cl.crew.Clock.Since(seen) > cl.crew.scaled(reachedAfter(stage)+failureGrace)
 }
 
-// finalizeOnce lets the controller finish the installation as soon as the cluster is finalizing.
-func (cl *cluster) finalizeOnce(ctx context.Context, state *models.Cluster) {
-	if conv.Value(state.Status) != models.ClusterStatusFinalizing || cl.isFinalizing() {
+// finalize lets the controller finish the installation as soon as the cluster is finalizing.
+func (cl *cluster) finalize(ctx context.Context, state *models.Cluster) {
+	if conv.Value(state.Status) != models.ClusterStatusFinalizing {
 		return
 	}
 	ctx, cl.finisher = context.WithCancel(ctx)

@@ -211,18 +211,27 @@ func TestAnOutputIsSentOnceUntilAPollFails(t *testing.T) {
 	a := newAppliance(t)
 	ctx, stop := context.WithCancel(testContext(t))
 	defer stop()
-	polls := 0
-	var mu sync.Mutex
+	// After some polls in which nothing more was sent, one fails; after some more it is enough.
+	replies, quiet, failed := 0, 0, false
 	a.refuse = func(r *http.Request) int {
-		mu.Lock()
-		defer mu.Unlock()
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/instructions") {
 			return 0
 		}
-		switch polls++; polls {
-		case 8:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		var taken []models.StepReply
+		if len(a.order) > 0 {
+			taken = a.replies[a.order[0]]
+		}
+		if quiet++; len(taken) != replies {
+			replies, quiet = len(taken), 0
+		}
+		switch {
+		case quiet < 5:
+		case !failed && replies >= 2:
+			failed, quiet = true, 0
 			return http.StatusInternalServerError
-		case 16:
+		case failed && replies >= 4:
 			stop()
 		}
 		return 0
@@ -331,9 +340,20 @@ func TestAFailureAtAStageReachesTheAppliance(t *testing.T) {
 			require.ErrorContains(t, err, "host-1")
 			require.ErrorContains(t, err, "fault fail-at")
 			require.Equal(t, models.HostStageFailed, a.stages[a.order[0]][len(a.stages[a.order[0]])-1])
-			require.Positive(t, a.logs["host"], "a host in error sends its logs")
+			require.Contains(t, gathered(a.replies[a.order[0]]), int64(0), "a host in error sends its logs")
+			require.Positive(t, a.logs["host"])
 		})
 	}
+}
+
+// gathered are the exit codes with which logs were gathered.
+func gathered(replies []models.StepReply) (codes []int64) {
+	for _, reply := range replies {
+		if reply.StepType == models.StepTypeLogsGather {
+			codes = append(codes, reply.ExitCode)
+		}
+	}
+	return codes
 }
 
 func TestANodeThatDoesNotComeUpIsNamed(t *testing.T) {

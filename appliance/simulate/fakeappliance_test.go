@@ -430,9 +430,11 @@ func (a *appliance) instruct(w http.ResponseWriter, r *http.Request, h *models.H
 	case models.HostStatusInstalling:
 		steps.Instructions = []*models.Step{stepOf(models.StepTypeInstall, a.installRequest(h))}
 	case models.HostStatusError, models.HostStatusCancelled:
-		steps.Instructions = []*models.Step{stepOf(models.StepTypeLogsGather, a.jsonText(models.LogsGatherCmdRequest{
-			Bootstrap: conv.Pointer(h.Bootstrap), ClusterID: &a.cluster, HostID: h.ID, InfraEnvID: &a.infraEnv, MasterIps: []string{},
-		})), stepOf(models.StepTypeStopInstallation)}
+		gather := models.LogsGatherCmdRequest{
+			Bootstrap: conv.Pointer(h.Bootstrap), ClusterID: &a.cluster, HostID: h.ID, InfraEnvID: &a.infraEnv, InstallerGather: true, MasterIps: []string{},
+		}
+		assert.NoError(a.t, gather.Validate(strfmt.Default))
+		steps.Instructions = []*models.Step{stepOf(models.StepTypeLogsGather, a.jsonText(gather)), stepOf(models.StepTypeStopInstallation)}
 	}
 	steps.Instructions = append(steps.Instructions, a.extraSteps[status]...)
 	if a.exitIn[status] {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-openapi/strfmt"
@@ -56,6 +57,9 @@ type host struct {
 	// misbooted is set once WrongBootOrder has had its effect, and linkCuts remembers on which occasions LostLink has.
 	misbooted bool
 	linkCuts  map[models.HostStage]bool
+
+	// polls counts the answers to its agent's polls whose steps were begun, gathering how many of these gather logs just now.
+	polls, gathering atomic.Int64
 }
 
 func newHost(c *Crew, m machine) *host {
@@ -228,6 +232,9 @@ type system struct {
 	// up is the context of everything that runs while the host is up.
 	up        context.Context
 	processes sync.WaitGroup
+
+	// ordered is true while an install step is being carried out.
+	ordered atomic.Bool
 
 	mu        sync.Mutex
 	installer *nodeInstaller
