@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,11 +35,12 @@ type contender struct {
 	do      func(client, serial int) error
 	done    int
 	spent   time.Duration
+	cpu     time.Duration // of the process: its client's part included
 }
 
 // turn has the contender do its work turnLength times, shared out among its clients.
 func (c *contender) turn(b *testing.B) {
-	start := time.Now()
+	start, cpu := time.Now(), cpuTime(b)
 	var running sync.WaitGroup
 	for client := range c.clients {
 		running.Go(func() {
@@ -52,10 +54,21 @@ func (c *contender) turn(b *testing.B) {
 	}
 	running.Wait()
 	c.spent += time.Since(start)
+	c.cpu += cpuTime(b) - cpu
 	c.done += turnLength
 }
 
 func (c *contender) rate() float64 { return float64(c.done) / c.spent.Seconds() }
+
+// cpuEach is the CPU time of one operation, in milliseconds.
+func (c *contender) cpuEach() float64 { return c.cpu.Seconds() * 1000 / float64(c.done) }
+
+// cpuTime is the time that the process has computed, in user and kernel mode.
+func cpuTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
 
 // request is what one client sends: the path, the body and the status that must come back.
 type request struct {
@@ -88,7 +101,7 @@ func compare(b *testing.B, address string, valueSize int, next func(serial int) 
 	bare := &contender{clients: 1, do: plainCommits(b, valueSize)}
 	for _, c := range []*contender{one, many, bare} {
 		c.turn(b) // the first requests fill caches; they don't count
-		c.done, c.spent = 0, 0
+		c.done, c.spent, c.cpu = 0, 0, 0
 	}
 	for b.Loop() {
 		one.turn(b)
@@ -100,6 +113,9 @@ func compare(b *testing.B, address string, valueSize int, next func(serial int) 
 	b.ReportMetric(bare.rate(), "bbolt-commits/s")
 	b.ReportMetric(one.rate()/bare.rate(), "1-client/bbolt")
 	b.ReportMetric(many.rate()/one.rate(), "8-clients/1-client")
+	b.ReportMetric(one.cpuEach(), "1-client-CPU-ms")
+	b.ReportMetric(many.cpuEach(), "8-clients-CPU-ms")
+	b.ReportMetric(bare.cpuEach(), "bbolt-CPU-ms")
 	b.ReportMetric(float64(valueSize), "value-B")
 	b.ReportMetric(0, "ns/op") // a turn's length says nothing
 }
