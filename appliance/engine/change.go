@@ -31,6 +31,7 @@ type change struct {
 
 	facts   map[string]*inventory.Facts // of hosts, as this change sees and alters them
 	judged  map[string]judged           // hosts whose validations it made
+	scratch []byte                      // for what a digest is made of
 	reading bool                        // it only looks at what is committed
 
 	events       int

@@ -3,7 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -11,8 +11,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
-	"landfall/store/fastjson"
 )
 
 // judgement is what validations say, and what stands behind it.
@@ -78,10 +78,7 @@ func (c *change) judgeHost(h *hostRecord, host *inventory.Host, w *roster) (judg
 	if err != nil {
 		return judgement{}, err
 	}
-	inputs, err := c.inputsOf(h, env, w)
-	if err != nil {
-		return judgement{}, err
-	}
+	inputs := c.inputsOf(h, env, w)
 	if held, ok := c.judgementOf(key); ok && held.inputs == inputs {
 		if row, err := verdictRows.Modified(c.tx, hostSubject(key)); err == nil && row == held.row {
 			return held.found, nil
@@ -108,21 +105,26 @@ func (c *change) judgementOf(key string) (judged, bool) {
 	return c.e.judged.get(key)
 }
 
+// The summaries of which digests of inputs are made.
+var (
+	sumHost     = summerOf[models.Host]()
+	sumInfraEnv = summerOf[models.InfraEnv]()
+	sumRoster   = summerOf[rosterInputs]()
+	sumCatalogs = summerOf[map[string]string]()
+)
+
 // inputsOf is a digest of all that the validations of a host look at.
-func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *roster) ([sha256.Size]byte, error) {
+func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *roster) [sha256.Size]byte {
 	record := h.API
 	record.UpdatedAt = time.Time{} // of its last writing
-	parts := []any{record, h.Reported, c.connected(h), env.API}
+	c.scratch = sumHost(c.scratch[:0], &record)
+	c.scratch = binary.LittleEndian.AppendUint64(c.scratch, h.Reported)
+	c.scratch = strconv.AppendBool(c.scratch, c.connected(h))
+	c.scratch = sumInfraEnv(c.scratch, &env.API)
 	if w != nil {
-		if w.inputs == nil {
-			if err := w.digest(); err != nil {
-				return [sha256.Size]byte{}, err
-			}
-		}
-		parts = append(parts, w.inputs)
+		c.scratch = append(c.scratch, w.digest()...)
 	}
-	text, err := fastjson.Marshal(parts)
-	return sha256.Sum256(text), err
+	return sha256.Sum256(c.scratch)
 }
 
 // peerInputs are what counts of a host when another host of its cluster is validated.
@@ -132,22 +134,27 @@ type peerInputs struct {
 	Inventory             bool
 }
 
-// digest sums up what the validations of a host look at beyond the host itself: the cluster with the groups of its connected
+// rosterInputs are what the validations of a host look at beyond the host itself: the cluster with the groups of its connected
 // hosts, and the others.
-func (w *roster) digest() error {
-	cluster := w.row.API
-	cluster.UpdatedAt = time.Time{}
-	peers := make([]peerInputs, len(w.hosts))
-	for i, h := range w.hosts {
-		peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials, h.Role(), h.Inventory != nil}
+type rosterInputs struct {
+	Cluster    models.Cluster
+	Peers      []peerInputs
+	Groups     *network.Groups
+	Collisions map[string][]string
+}
+
+// digest sums up what the validations of all hosts look at.
+func (w *roster) digest() []byte {
+	if w.inputs == nil {
+		inputs := rosterInputs{w.row.API, make([]peerInputs, len(w.hosts)), w.groups, w.collisions}
+		inputs.Cluster.UpdatedAt = time.Time{}
+		for i, h := range w.hosts {
+			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials, h.Role(), h.Inventory != nil}
+		}
+		sum := sha256.Sum256(sumRoster(nil, &inputs))
+		w.inputs = sum[:]
 	}
-	text, err := fastjson.Marshal([]any{cluster, peers, w.groups, w.collisions})
-	if err != nil {
-		return fmt.Errorf("sum up cluster %s: %w", cluster.ID, err)
-	}
-	sum := sha256.Sum256(text)
-	w.inputs = sum[:]
-	return nil
+	return w.inputs
 }
 
 // judgeCluster says what stands in the way of a cluster. As with hosts, its validations are made again when one of their inputs
@@ -161,10 +168,7 @@ func (c *change) judgeCluster(w *roster) (judgement, error) {
 	if err != nil {
 		return judgement{}, err
 	}
-	inputs, err := w.clusterInputs(input)
-	if err != nil {
-		return judgement{}, err
-	}
+	inputs := w.clusterInputs(input)
 	if held, ok := c.judgementOf(key); ok && held.inputs == inputs {
 		if row, err := verdictRows.Modified(c.tx, clusterSubject(key)); err == nil && row == held.row {
 			return held.found, nil
@@ -184,18 +188,11 @@ func (c *change) judgeCluster(w *roster) (judgement, error) {
 }
 
 // clusterInputs is a digest of all that the validations of a cluster look at.
-func (w *roster) clusterInputs(input validation.ClusterInput) (sum [sha256.Size]byte, err error) {
-	if w.inputs == nil {
-		if err := w.digest(); err != nil {
-			return sum, err
-		}
-	}
-	text, err := fastjson.Marshal([]any{input.CustomManifests, input.MissingCatalogs})
-	if err != nil {
-		return sum, err
-	}
-	text = append(append(text, w.inputs...), w.members()...)
-	return sha256.Sum256(text), nil
+func (w *roster) clusterInputs(input validation.ClusterInput) [sha256.Size]byte {
+	text := strconv.AppendBool(nil, input.CustomManifests)
+	text = sumCatalogs(text, &input.MissingCatalogs)
+	text = append(append(text, w.digest()...), w.members()...)
+	return sha256.Sum256(text)
 }
 
 // members sums up what the validations of a cluster look at of each host. It is not encoded as JSON, which takes longer than the
