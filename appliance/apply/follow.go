@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jonboulle/clockwork"
@@ -22,44 +23,54 @@ type FailedError struct{ Text string }
 
 func (e *FailedError) Error() string { return e.Text }
 
-// Follow looks at the clusters that were applied until all of them are installed, and tells when something is new. Without clusters it
-// looks at the infra-envs until their images are there. The error is a *FailedError when one of them has failed, and for a context that
-// ends says what was still awaited.
+// Follow looks at the clusters that were applied until all of them are installed, and tells when something is new; of infra-envs and
+// servers too, if something holds them up. Without clusters it looks at the infra-envs until their images are there. The error is a
+// *FailedError when one of them has failed, and for a context that ends says what was still awaited, and what held it up.
 func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options, tell func(State)) error {
 	l := &lookup{server: server, list: list, options: options}
 	followed := l.followed()
 	if len(followed) == 0 {
 		return nil
 	}
-	last := make([]string, len(followed))
-	for {
-		awaited := ""
-		for i, o := range followed {
+	watched := append(followed, l.of(objects.BareMetalHosts)...)
+	if !followed[0].Is(objects.InfraEnvs) {
+		watched = append(watched, l.of(objects.InfraEnvs)...)
+	}
+	last := make([]string, len(watched))
+	ended := func() error {
+		return fmt.Errorf("the end was not awaited: %s", strings.Join(slices.DeleteFunc(last, func(text string) bool { return text == "" }), "; "))
+	}
+	for percent := int64(0); ; {
+		awaited := false
+		for i, o := range watched {
 			content, err := server.get(ctx, o.APIVersion, o.Kind, l.namespace(o), o.Name)
 			if err != nil {
 				if ctx.Err() != nil {
-					return fmt.Errorf("the end was not awaited: %s", strings.Join(last, "; "))
+					return ended()
 				}
 				return err
 			}
-			state, done, err := progress(o, content)
+			state, done := State{Percent: percent, Text: hindrance(o, content)}, true
+			if i < len(followed) {
+				state, done, err = progress(o, content)
+				percent = state.Percent
+			}
 			if state.Text != last[i] {
-				last[i] = state.Text
-				tell(state)
+				if last[i] = state.Text; state.Text != "" {
+					tell(state)
+				}
 			}
 			if err != nil {
 				return err
 			}
-			if !done {
-				awaited += state.Text
-			}
+			awaited = awaited || !done
 		}
-		if awaited == "" {
+		if !awaited {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the end was not awaited: %s", strings.Join(last, "; "))
+			return ended()
 		case <-clock.After(pause):
 		}
 	}
@@ -67,19 +78,51 @@ func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*
 
 // followed are the objects that have an end to wait for.
 func (l *lookup) followed() []*Object {
-	for _, kind := range []objects.Kind{objects.AgentClusterInstalls, objects.InfraEnvs} {
-		var found []*Object
-		for _, o := range l.list {
-			if o.Is(kind) {
-				found = append(found, o)
-			}
-		}
-		if len(found) > 0 {
-			return found
+	if found := l.of(objects.AgentClusterInstalls); len(found) > 0 {
+		return found
+	}
+	return l.of(objects.InfraEnvs)
+}
+
+func (l *lookup) of(kind objects.Kind) (found []*Object) {
+	for _, o := range l.list {
+		if o.Is(kind) {
+			found = append(found, o)
 		}
 	}
-	return nil
+	return found
 }
+
+// What people can do about a fault.
+const (
+	adviceCorrect = "correct what it names and apply it again"
+	adviceOutside = "it is tried again by itself, and at once when what it refers to changes"
+)
+
+// hindrance is what stands in the way of an infra-env's image, or of a server that is to boot it; "" for nothing.
+func hindrance(o *Object, content map[string]any) string {
+	if o.Is(objects.BareMetalHosts) {
+		kind, message := textAt(content, "status", "errorType"), textAt(content, "status", "errorMessage")
+		if kind == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s: %s: %s; %s", o, kind, sentence(message), adviceOutside)
+	}
+	c := conditionOf(content, "ImageCreated")
+	advice := adviceCorrect
+	switch {
+	case c == nil || textAt(c, "status") == "True":
+		return ""
+	case textAt(c, "status") == "Unknown":
+		advice = "it goes on when the ClusterDeployment's cluster is registered"
+	case strings.Contains(textAt(c, "message"), "internal error"):
+		advice = adviceOutside
+	}
+	return fmt.Sprintf("%s: ImageCreated is %s, %s: %s; %s", o, textAt(c, "status"), textAt(c, "reason"), sentence(textAt(c, "message")), advice)
+}
+
+// sentence is a text as a part of one.
+func sentence(text string) string { return strings.TrimRight(strings.Join(strings.Fields(text), " "), ".") }
 
 // progress reads an object's status.
 func progress(o *Object, content map[string]any) (state State, done bool, err error) {
@@ -91,11 +134,13 @@ func progress(o *Object, content map[string]any) (state State, done bool, err er
 		return State{Text: name + ": gone"}, false, &FailedError{fmt.Sprintf("%s was removed meanwhile", o)}
 	}
 	if o.Is(objects.InfraEnvs) {
-		status, text := condition(content, "ImageCreated")
-		if status == "True" {
-			return State{Percent: 100, Text: name + ": " + textAt(content, "status", "isoDownloadURL")}, true, nil
+		if image := textAt(content, "status", "isoDownloadURL"); image != "" {
+			return State{Percent: 100, Text: name + ": " + image}, true, nil
 		}
-		return State{Text: name + ": " + orWaiting(text)}, false, nil
+		if hindered := hindrance(o, content); hindered != "" {
+			return State{Text: hindered}, false, nil
+		}
+		return State{Text: name + ": " + orWaiting("")}, false, nil
 	}
 	if n, convErr := numberAt(content, "status", "progress", "totalPercentage"); convErr == nil {
 		state.Percent = n
@@ -127,13 +172,19 @@ func orWaiting(text string) string {
 
 // condition is the status and message of a condition.
 func condition(content map[string]any, kind string) (status, message string) {
+	c := conditionOf(content, kind)
+	return textAt(c, "status"), textAt(c, "message")
+}
+
+// conditionOf is a condition of an object; nil if it has none of the kind.
+func conditionOf(content map[string]any, kind string) any {
 	list, _ := valueAt(content, "status", "conditions").([]any)
 	for _, value := range list {
 		if textAt(value, "type") == kind {
-			return textAt(value, "status"), textAt(value, "message")
+			return value
 		}
 	}
-	return "", ""
+	return nil
 }
 
 func numberAt(content map[string]any, path ...string) (int64, error) {

@@ -234,6 +234,48 @@ func TestAnInstallationIsFollowedToItsEnd(t *testing.T) {
 	}
 }
 
+func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
+	const image, server = "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno", "/apis/metal3.io/v1alpha1/namespaces/sno/baremetalhosts/n1"
+	imageCreated := func(status, reason, message string) string {
+		return fmt.Sprintf(`{"status":{"conditions":[{"type":"ImageCreated","status":%q,"reason":%q,"message":%q}]}}`, status, reason, message)
+	}
+	for name, c := range map[string]struct{ path, content, says string }{
+		"a wrong pull secret": {image, imageCreated("False", "ImageCreationError", "Failed to create image: secret sno/pull did not contain key .dockerconfigjson"),
+			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image: secret sno/pull did not contain key .dockerconfigjson; correct what it names and apply it again"},
+		"a mirror that is away": {image, imageCreated("False", "ImageCreationError", "Failed to create image due to an internal error: the mirror refused the connection."),
+			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image due to an internal error: the mirror refused the connection; " +
+				"it is tried again by itself, and at once when what it refers to changes"},
+		"no cluster": {image, imageCreated("Unknown", "MissingClusterDeployment", "ClusterDeployment is missing: there is none"),
+			"infraenv.agent-install.openshift.io/sno: ImageCreated is Unknown, MissingClusterDeployment: ClusterDeployment is missing: there is none; it goes on when the ClusterDeployment's cluster is registered"},
+		"a wrong password": {server, `{"status":{"errorType":"registration error","errorMessage":"The BMC refuses the user root."}}`,
+			"baremetalhost.metal3.io/n1: registration error: The BMC refuses the user root; it is tried again by itself, and at once when what it refers to changes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, list := newFakeAPI(t), site(t, wholeSite)
+			applied(t, f, list, Options{})
+			f.set(t, c.path, c.content)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			err := Follow(ctx, f.Server, clockwork.NewFakeClock(), list, Options{}, func(s State) {
+				if s.Text == c.says {
+					cancel()
+				}
+			})
+			require.EqualError(t, err, "the end was not awaited: sno: nothing has been said yet; "+c.says)
+		})
+	}
+	f := newFakeAPI(t)
+	list := site(t, "{apiVersion: agent-install.openshift.io/v1beta1, kind: InfraEnv, metadata: {name: sno, namespace: sno}, spec: {}}")
+	applied(t, f, list, Options{})
+	f.set(t, image, imageCreated("False", "ImageCreationError", "Failed to create image: no"))
+	var lines []string
+	require.NoError(t, Follow(t.Context(), f.Server, ticking(t), list, Options{}, func(s State) {
+		lines = append(lines, s.Text)
+		f.set(t, image, `{"status":{"isoDownloadURL":"http://site/one.iso"}}`)
+	}))
+	require.Equal(t, []string{"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image: no; " + adviceCorrect, "sno: http://site/one.iso"}, lines)
+}
+
 func TestFollowingEndsWithTheTimeAndSaysWhatWasAwaited(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
 	applied(t, f, list, Options{})

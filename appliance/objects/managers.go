@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// manager is who controllers are in metadata.managedFields.
-const manager = "landfall"
+// manager is who controllers are in metadata.managedFields; landfall itself is who applies manifests ("landfall apply").
+const manager = "landfall-controllers"
 
 // managers notes in metadata.managedFields what controllers write, as an API server does for the updates of a hub's: server-side apply
 // then tells people whose field they would change. Statuses and Events are left out: nobody applies them, and they change most.
@@ -65,7 +65,7 @@ func (m managers) note(kind Kind, before, u *unstructured.Unstructured) error {
 // only values differ.
 func onlyOurs(u *unstructured.Unstructured) bool {
 	entries := u.GetManagedFields()
-	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != manager })
+	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate })
 }
 
 func sameFields(a, b *unstructured.Unstructured) bool {

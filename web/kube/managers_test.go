@@ -45,12 +45,12 @@ func TestWhatControllersWriteIsTheirsUntilAPersonTakesIt(t *testing.T) {
 		}, time.Now())
 	})
 	require.Equal(t, map[string]string{
-		"landfall Update": `{"f:data":{".":{},"f:kubeconfig":{}},"f:metadata":{"f:ownerReferences":{".":{},"k:{\"uid\":\"` + string(owner.GetUID()) + `\"}":{}}}}`,
+		"landfall-controllers Update": `{"f:data":{".":{},"f:kubeconfig":{}},"f:metadata":{"f:ownerReferences":{".":{},"k:{\"uid\":\"` + string(owner.GetUID()) + `\"}":{}}}}`,
 	}, owned(s.get(t, objects.Secrets, "default", "one")))
 	require.NoError(t, apply(objects.Secrets, `"metadata":{"name":"one","labels":{"mine":"yes"}},"data":{"note":"aGk="}`, false), "what nobody has is anybody's")
 	err := apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)
 	require.True(t, apierrors.IsConflict(err), err)
-	require.ErrorContains(t, err, `conflict with "landfall"`)
+	require.ErrorContains(t, err, `conflict with "landfall-controllers"`)
 	require.NoError(t, apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, true))
 	require.Equal(t, map[string]any{"kubeconfig": "aGk="}, s.get(t, objects.Secrets, "default", "one").Object["data"])
 	alter(objects.Secrets, func(u *unstructured.Unstructured) error {
@@ -64,7 +64,7 @@ func TestWhatControllersWriteIsTheirsUntilAPersonTakesIt(t *testing.T) {
 		return unstructured.SetNestedField(u.Object, "half", "status", "powerState")
 	})
 	cd := s.get(t, objects.ClusterDeployments, "default", "one")
-	require.Equal(t, `{"f:metadata":{"f:finalizers":{"v:\"controller/holds\"":{}}}}`, owned(cd)["landfall Update"])
+	require.Equal(t, `{"f:metadata":{"f:finalizers":{"v:\"controller/holds\"":{}}}}`, owned(cd)["landfall-controllers Update"])
 	require.Contains(t, owned(cd)["person Apply"], `"v:\"person/holds\""`)
 	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one"},`+deployment, false))
 	require.Equal(t, []string{"controller/holds"}, s.get(t, objects.ClusterDeployments, "default", "one").GetFinalizers(), "each holds by what is his")
