@@ -122,7 +122,9 @@ func hindrance(o *Object, content map[string]any) string {
 }
 
 // sentence is a text as a part of one.
-func sentence(text string) string { return strings.TrimRight(strings.Join(strings.Fields(text), " "), ".") }
+func sentence(text string) string {
+	return strings.TrimRight(strings.Join(strings.Fields(text), " "), ".")
+}
 
 // progress reads an object's status.
 func progress(o *Object, content map[string]any) (state State, done bool, err error) {

@@ -65,7 +65,9 @@ func (m managers) note(kind Kind, before, u *unstructured.Unstructured) error {
 // only values differ.
 func onlyOurs(u *unstructured.Unstructured) bool {
 	entries := u.GetManagedFields()
-	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate })
+	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate
+	})
 }
 
 func sameFields(a, b *unstructured.Unstructured) bool {
