@@ -98,3 +98,43 @@ func TestAHostThatLeavesIsNotAwaitedAnyMore(t *testing.T) {
 		})
 	}
 }
+
+func TestAHostThatDoesNotBecomeANodeSaysHowFarItCame(t *testing.T) {
+	approved := func(serving bool) Seen {
+		return Seen{Approved: []CertificateRequest{{Name: "csr-1", Serving: serving}}}
+	}
+	for name, c := range map[string]struct {
+		seen  []Seen
+		state string
+		says  []string
+	}{
+		"nothing was heard of it": {nil, pendingUserAction, []string{"has not come back from its restart", "has asked its cluster for no certificate", "correct the boot order"}},
+		"its request was denied": {[]Seen{{Problem: JoiningProblem{Reason: "x", Message: "Its request was denied."}}}, pendingUserAction,
+			[]string{"has not come back from its restart. In its cluster this was found last: Its request was denied."}},
+		"its kubelet stopped behind its certificate": {[]Seen{approved(false)}, pendingUserAction, []string{"client certificate was approved, and it has not become a node"}},
+		"its node is not ready": {[]Seen{approved(false), {Stage: models.HostStageJoined, Approved: []CertificateRequest{{Name: "csr-2", Serving: true}}}}, failed,
+			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node", "install the host again"}},
+		"its node has no serving certificate": {[]Seen{approved(false), {Stage: models.HostStageJoined}}, failed, []string{"has asked for no serving certificate"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := followed(t)
+			_, h := b.joining()
+			require.NoError(t, h.progress(models.HostStageRebooting, ""))
+			for _, seen := range c.seen {
+				require.NoError(t, b.HostSeen(t.Context(), h.env+"/"+h.id, seen))
+			}
+			b.pass(81 * time.Minute) // a cluster of a single node is given more time
+			for _, says := range c.says {
+				require.Contains(t, *h.require(c.state).StatusInfo, says)
+			}
+		})
+	}
+	for stage, says := range map[models.HostStage]string{
+		models.HostStageWaitingForIgnition: "asks the machine config server for its ignition config, which it does not get",
+		models.HostStageConfiguring:        "has its ignition config, and is no node yet",
+		models.HostStageJoined:             "is a node of its cluster that is not ready",
+		models.HostStageRebooting:          "has not asked the machine config server for its ignition config",
+	} {
+		require.Contains(t, onItsWay(hostSituation{host: &hostRecord{}, stage: stage}), says)
+	}
+}

@@ -208,14 +208,25 @@ func hostInstallations() []row[hostSituation] {
 				return true
 			}},
 		{on: onRefresh, from: in(inProgress), when: rebooting, because: "it has not come back from its restart", to: pendingUserAction,
-			info: says("The host has not come back from its restart. Check that it boots from its installation disk, correct the boot order if not, and restart it.")},
+			info: func(s hostSituation) string { return "The host has not come back from its restart. " + onItsWay(s) }},
 		{on: onRefresh, from: in(inProgress), when: warns, because: "the stage took too long, limits only warn", to: same, event: eventStageTimedOut,
 			mark: func(s hostSituation) bool { return replace(&s.host.API.Progress.StageTimedOut, true) },
 			info: func(s hostSituation) string {
-				return fmt.Sprintf("The stage %q takes longer than the %s that it should take at most; the host is given more time. Look at its console.", s.stage, s.limit)
+				known := "Look at its console."
+				if s.afterReboot() {
+					known = onItsWay(s)
+				}
+				return fmt.Sprintf("The stage %q takes longer than the %s that it should take at most; the host is given more time. %s", s.stage, s.limit, known)
 			}},
 		{on: onRefresh, from: in(inProgress), when: timedOut, because: "the stage took too long", to: failed, info: func(s hostSituation) string {
-			return fmt.Sprintf("The host has been in the stage %q for too long: more than %s. Look at its logs, reset the cluster and install again.", s.stage, s.limit)
+			known, again := "Look at its logs, ", "reset the cluster and install again."
+			if s.afterReboot() {
+				known = onItsWay(s) + " Then "
+			}
+			if s.joins() {
+				again = "install the host again."
+			}
+			return fmt.Sprintf("The host has been in the stage %q for too long: more than %s. %s%s", s.stage, s.limit, known, again)
 		}},
 		{on: onRefresh, from: in(pendingUserAction), when: given, because: "nobody corrected its boot order in time and the cluster, which is not installed yet, gets along without it", to: failed,
 			info: says("Nobody corrected the boot order in time, and the cluster is installed without the host.")},

@@ -225,7 +225,9 @@ func TestRequestsFromBeforeTheInstallationAndThoseDeniedAreLeftAlone(t *testing.
 	denied := s.cluster.Object(requests, "", "old")
 	require.NoError(t, unstructured.SetNestedSlice(denied.Object, []any{map[string]any{"type": string(certificates.CertificateDenied), "status": "True"}}, "status", "conditions"))
 	s.cluster.Put(requests, denied.Object)
-	require.Empty(t, s.admit(joining("worker-1")).Approved)
+	sight := s.admit(joining("worker-1"))
+	require.Empty(t, sight.Approved)
+	require.Contains(t, sight.Problem, "request old was denied in its cluster, and it made no other")
 }
 
 func TestAClusterThatApprovesByItselfIsOnlyWatched(t *testing.T) {

@@ -45,15 +45,20 @@ type review struct {
 // while it is another machine's; serving certificates are for nodes only.
 func reviewRequests(host Host, since time.Time, node *core.Node, requests []certificates.CertificateSigningRequest) review {
 	var r review
+	denied := ""
 	for i := range requests {
 		csr := &requests[i]
 		serving := csr.Spec.SignerName == certificates.KubeletServingSignerName
-		if !serving && csr.Spec.SignerName != certificates.KubeAPIServerClientKubeletSignerName || csr.CreationTimestamp.Time.Before(since) || decided(csr, certificates.CertificateDenied) {
+		if !serving && csr.Spec.SignerName != certificates.KubeAPIServerClientKubeletSignerName || csr.CreationTimestamp.Time.Before(since) {
 			continue
 		}
 		asked, err := parse(csr)
 		if err != nil || !strings.EqualFold(asked.Subject.CommonName, nodePrefix+host.Name) {
 			continue // of another
+		}
+		if decided(csr, certificates.CertificateDenied) {
+			denied = csr.Name
+			continue
 		}
 		if serving && node == nil {
 			r.waiting = true
@@ -74,6 +79,9 @@ func reviewRequests(host Host, since time.Time, node *core.Node, requests []cert
 		default:
 			r.approve = append(r.approve, csr)
 		}
+	}
+	if denied != "" && r.refused == "" && len(r.approve)+len(r.approved) == 0 {
+		r.refused = fmt.Sprintf("The host's certificate request %s was denied in its cluster, and it made no other. If that was a mistake, delete it there (oc delete csr %s): its kubelet asks again.", denied, denied)
 	}
 	return r
 }
