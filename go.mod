@@ -9,7 +9,6 @@ require (
 	github.com/coreos/ignition/v2 v2.24.0
 	github.com/coreos/vcontext v0.0.0-20230201181013-d72178a18687
 	github.com/diskfs/go-diskfs v1.9.4
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/go-openapi/errors v0.20.3
 	github.com/go-openapi/runtime v0.19.24
 	github.com/go-openapi/strfmt v0.21.3

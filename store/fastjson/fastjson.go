@@ -1,30 +1,27 @@
 // Package fastjson reads and writes JSON that is large or comes often, such as what agents report and what the store holds,
 // with the outcome of encoding/json in a fraction of its time.
 //
-// The decoder behind it (goccy/go-json) gets its speed from unsafe memory access and is looser than encoding/json about
-// what it accepts, so text from outside only reaches it when a strict scanner has found it to be valid (jsontext, which
-// will be that of encoding/json's next version); everything else takes the long way and gets the errors that are known
-// from there.
+// The decoder behind it is that of goccy/go-json. Since 0.12 it refuses what encoding/json refuses and reads the rest alike, which
+// the tests of this package hold it to; older ones did neither.
 package fastjson
 
 import (
 	"encoding/json"
 	"reflect"
 
-	"github.com/go-json-experiment/json/jsontext"
 	fast "github.com/goccy/go-json"
 )
 
-// Unmarshal reads JSON into what the pointer points to, which must be its zero value.
+// Unmarshal reads JSON into what the pointer points to, which must be its zero value. Its errors are those of encoding/json.
 func Unmarshal(text []byte, into any) error {
-	if jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true)) && fast.Unmarshal(text, into) == nil {
+	if fast.Unmarshal(text, into) == nil {
 		return nil
 	}
 	reflect.ValueOf(into).Elem().SetZero() // of what was read before the failure
 	return json.Unmarshal(text, into)
 }
 
-// UnmarshalOwn is Unmarshal of text that this program has rendered. Other text may be read where Unmarshal returns an error.
+// UnmarshalOwn is Unmarshal of text that this program has rendered. Its errors are the decoder's own.
 func UnmarshalOwn(text []byte, into any) error { return fast.Unmarshal(text, into) }
 
 // Marshal renders a value as encoding/json does.

@@ -2,6 +2,8 @@ package fastjson_test
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/openshift/assisted-service/models"
@@ -53,4 +55,44 @@ func FuzzTheOutcomeIsThatOfEncodingJSON(f *testing.F) {
 		requireSame[models.StepReply](t, text)
 		requireSame[wire](t, text)
 	})
+}
+
+// requireAlike reads a text by the fast decoder alone, which must take it exactly if encoding/json does.
+func requireAlike[T any](t *testing.T, text []byte) {
+	var want, got T
+	wantErr, err := json.Unmarshal(text, &want), fastjson.UnmarshalOwn(text, &got)
+	if (wantErr == nil) != (err == nil) || err == nil && !reflect.DeepEqual(want, got) {
+		t.Fatalf("%q is read as\n%+v (%v)\ninstead of\n%+v (%v)", text, got, err, want, wantErr)
+	}
+}
+
+// TestDamagedTextIsTakenWhereEncodingJSONTakesIt damages texts at each place in many ways: each byte is left out, with others behind
+// it, and another one is put there or before it.
+func TestDamagedTextIsTakenWhereEncodingJSONTakesIt(t *testing.T) {
+	for _, text := range []string{
+		`{"step_id":"i-1","exit_code":-10,"output":"{\"a\":\"\\u00e9 \ud83d\ude00 \n <&>é\"}","error":"\b\t\/\\","x":[1.5e+10,true,null,{"a":"\u12ab"},[],{}] }`,
+		`{"disks":[{"size_bytes":3840,"installation_eligibility":{"eligible":true,"not_eligible_reasons":["a"]}},null],"cpu":{"frequency":2900.5},"truncation":{"type":"p"},"no":[-0.5E-3,0,false]}`,
+	} {
+		try := func(parts ...string) {
+			damaged := []byte(strings.Join(parts, ""))
+			requireAlike[models.StepReply](t, damaged)
+			requireAlike[wire](t, damaged)
+		}
+		for at := range len(text) {
+			try(text[:at])
+			for end := at + 1; end < min(at+8, len(text)); end++ {
+				try(text[:at], text[end:])
+			}
+			for _, other := range []string{
+				`"`, `\`, "/", "[", "]", "{", "}", ":", ",", "+", "-", ".", "0", "9", "e", "E", "u", "t", "n", " ", "\n", "\x00", "\x1f", "\x7f", "\x80", "\xc3", "\xed", "\xff",
+			} {
+				try(text[:at], other, text[at:])
+				try(text[:at], other, text[at+1:])
+			}
+		}
+	}
+	for _, depth := range []int{10, 9_999, 10_000, 10_001, 100_000} {
+		requireAlike[models.StepReply](t, []byte(`{"x":`+strings.Repeat("[", depth)+strings.Repeat("]", depth)+`}`))
+		requireAlike[any](t, []byte(strings.Repeat(`{"x":`, depth)+"1"+strings.Repeat("}", depth)))
+	}
 }
