@@ -65,7 +65,9 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 		}
 		at := filepath.Join(copies, "moment")
 		require.NoError(t, os.MkdirAll(at, 0o700))
-		copyFile(t, filepath.Join(s.config.DataDir, "landfall.db"), filepath.Join(at, "landfall.db"))
+		for _, name := range []string{"landfall.db", "landfall.wal"} {
+			copyFile(t, filepath.Join(s.config.DataDir, name), filepath.Join(at, name))
+		}
 		shown := public.news(t)
 		if kill {
 			v.start(t)

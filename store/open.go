@@ -17,15 +17,12 @@ import (
 )
 
 // schema is the newest layout of the database as a whole that this program knows.
-const schema = 1
+// From 2 on there is a log beside the file without which it need not be whole (see wal.go).
+const schema = 2
 
-const (
-	// mapSize is the address space reserved for the file, in bytes. Within it the file grows without being mapped anew, which would have
-	// to wait for every open view. It costs no memory.
-	mapSize = 1 << 30
-	// growth is the step by which the file grows, in bytes: each step costs a sync, a larger one a larger (sparse) file.
-	growth = 4 << 20
-)
+// mapSize is the address space reserved for the file, in bytes. Within it the file grows without being mapped anew, which would have
+// to wait for every open view. It costs no memory.
+const mapSize = 8 << 30
 
 var (
 	dataName  = []byte("data")
@@ -59,40 +56,96 @@ func (db *DB) open() (revision uint64, err error) {
 	if err := db.create(); err != nil {
 		return 0, err
 	}
+	found, err := db.openLog()
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil && db.wal != nil {
+			err = errors.Join(err, db.wal.file.Close())
+		}
+	}()
 	if err := db.probe(); err != nil {
 		return 0, err
 	}
-	db.bolt, err = openBolt(db.path, false)
+	db.bolt, db.file, err = openBolt(db.path, false)
 	if err != nil {
 		return 0, db.openError(err)
 	}
-	db.bolt.AllocSize = growth
-	db.bolt.NoSync, db.bolt.NoGrowSync = db.noSync, db.noSync
-	err = db.View(func(tx *Tx) error {
-		revision = tx.Revision()
-		db.reserve = newReserve(tx.bolt.Size())
-		return nil
-	})
+	revision, err = db.start(found)
 	if err != nil {
-		return 0, errors.Join(err, db.bolt.Close())
+		return 0, errors.Join(err, db.swapPin(nil), db.bolt.Close())
 	}
 	return revision, nil
+}
+
+// openLog opens the log and reads what the last process left in it. Who does without syncs reads it once and has none.
+func (db *DB) openLog() (found recovery, err error) {
+	path := filepath.Join(db.dir, walName)
+	if _, err := os.Stat(path); db.noSync && errors.Is(err, fs.ErrNotExist) {
+		return recovery{}, nil
+	}
+	db.wal, err = openWAL(path, db.disk)
+	if err != nil {
+		return recovery{}, dirError(db.dir, path, err)
+	}
+	if found, err = db.recover(); err != nil {
+		return recovery{}, errors.Join(err, db.wal.file.Close())
+	}
+	return found, nil
+}
+
+// start brings the file, now open, up to date and returns the newest revision.
+func (db *DB) start(found recovery) (revision uint64, err error) {
+	db.bolt.AllocSize = db.disk.growth
+	if err := db.upgrade(); err != nil {
+		return 0, err
+	}
+	db.bolt.NoSync, db.bolt.NoGrowSync, db.bolt.NoFreelistSync = true, true, !db.noSync
+	if err := db.complete(found); err != nil {
+		return 0, err
+	}
+	if db.noSync && db.wal != nil {
+		if err := db.finish(); err != nil {
+			return 0, err
+		}
+		db.wal, db.bolt.NoFreelistSync = nil, false
+	}
+	err = db.View(func(tx *Tx) error {
+		revision = tx.Revision()
+		return nil
+	})
+	return revision, err
+}
+
+// upgrade writes the schema into a file of an older one.
+func (db *DB) upgrade() error {
+	older := false
+	err := db.bolt.View(func(tx *bolt.Tx) error {
+		older = number(tx.Bucket(metaName), schemaKey) < schema
+		return nil
+	})
+	if err != nil || !older {
+		return err
+	}
+	return db.transact(func(tx *bolt.Tx) error {
+		return tx.Bucket(metaName).Put(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
+	})
 }
 
 // openBolt opens a bbolt file without waiting for a lock on it.
 //
 // The free list is kept in the file: with NoFreelistSync, opening would have to walk every page to find the free ones, and so would the roll back of a
 // commit that failed. Its kind is bbolt's plain array: on files of the size expected here the hash map was not faster, and the array keeps the file denser.
-func openBolt(path string, readOnly bool) (b *bolt.DB, err error) {
-	var file *os.File
+func openBolt(path string, readOnly bool) (b *bolt.DB, file *os.File, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		// bbolt panics on a damaged page, and reading the map of a damaged file can fault.
 		if reason := recover(); reason != nil {
-			b, err = nil, errors.Join(fmt.Errorf("%v", reason), file.Close())
+			b, file, err = nil, nil, errors.Join(fmt.Errorf("%v", reason), file.Close())
 		}
 	}()
-	return bolt.Open(path, 0o600, &bolt.Options{
+	b, err = bolt.Open(path, 0o600, &bolt.Options{
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 			var err error
 			file, err = os.OpenFile(name, flag, mode)
@@ -103,6 +156,7 @@ func openBolt(path string, readOnly bool) (b *bolt.DB, err error) {
 		InitialMmapSize: mapSize,
 		NoStatistics:    true,
 	})
+	return b, file, err
 }
 
 // openError finds the typed error for a failure to open the file.
@@ -128,7 +182,7 @@ func (db *DB) probe() (err error) {
 		// bbolt would take it for a new database.
 		return &CorruptError{Path: db.path, Err: errors.New("the file is empty")}
 	}
-	b, err := openBolt(db.path, true)
+	b, _, err := openBolt(db.path, true)
 	if err != nil {
 		return db.openError(err)
 	}
@@ -183,7 +237,7 @@ func (db *DB) create() (err error) {
 	if _, err := os.Lstat(db.path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // probe tells what is wrong with it, if anything
 	}
-	if err := initialise(temporary); err != nil {
+	if err := initialise(temporary, db.disk.growth); err != nil {
 		return &WriteError{Path: temporary, Err: errors.Join(err, os.Remove(temporary))}
 	}
 	if err := os.Rename(temporary, db.path); err != nil {
@@ -192,8 +246,8 @@ func (db *DB) create() (err error) {
 	return syncDirs(db.dir, filepath.Dir(db.dir))
 }
 
-func initialise(path string) error {
-	b, err := openBolt(path, false)
+func initialise(path string, growth int) error {
+	b, _, err := openBolt(path, false)
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func TestADatabaseOfANewerLandfallIsNotOpened(t *testing.T) {
 	var newer *store.NewerSchemaError
 	require.ErrorAs(t, err, &newer)
 	require.Equal(t, 9, newer.Version)
-	require.EqualError(t, err, "the database "+path+" was written by a newer Landfall (schema 9, this one knows 1): "+
+	require.EqualError(t, err, "the database "+path+" was written by a newer Landfall (schema 9, this one knows 2): "+
 		"use the newer Landfall, or restore a backup made before the upgrade")
 }
 

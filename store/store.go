@@ -1,4 +1,5 @@
-// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file contents beside it.
+// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file contents beside it and, while it is open, a
+// write-ahead log, landfall.wal.
 //
 // It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision counter that every change raises
 // (by one, but for the first one after the database was opened: see Options.Floor), and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
@@ -52,6 +53,8 @@ type Options struct {
 	// NoSync leaves it to the system when what is committed reaches the disk: for simulations, whose data nobody needs after a
 	// crash of the machine.
 	NoSync bool
+
+	disk disk // zero: the real one
 }
 
 // DB is an open database. Its methods may be called by many goroutines at once.
@@ -65,7 +68,16 @@ type DB struct {
 
 	lock *os.File
 	bolt *bolt.DB
+	file *os.File // bbolt's
 	feed *feed
+
+	// The log and the checkpoints (see checkpoint.go) belong to who holds the turn.
+	disk   disk
+	wal    *wal          // nil: without syncs
+	pin    *bolt.Tx      // keeps the pages of the newest checkpoint; nil until the first update
+	broken error         // why no update is taken any more
+	long   chan struct{} // holds one item when a checkpoint is due
+	kept   chan struct{} // closed when no more checkpoints are made but the last
 
 	turn     chan struct{} // holds one item while somebody commits
 	requests chan *request // never closed: a sender may be late
@@ -76,7 +88,6 @@ type DB struct {
 
 	blobs   blobs
 	decoded *decoded
-	reserve *reserve
 	history *history // nil: none is kept
 	// versioned is what keys begin with of which the log keeps every version; "": none do.
 	versioned string
@@ -104,6 +115,12 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		decoded:  newDecoded(),
 		history:  newHistory(options.History),
 		floor:    options.Floor,
+		disk:     options.disk,
+		long:     make(chan struct{}, 1),
+		kept:     make(chan struct{}),
+	}
+	if db.disk.sync == nil {
+		db.disk = realDisk()
 	}
 	if options.Versioned != "" {
 		db.versioned = "/" + options.Versioned + "/"
@@ -125,7 +142,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	}
 	db.feed = newFeed(revision)
 	go db.write(nil)
-	go db.keep(db.reserve)
+	go db.keep()
 	db.logger.Info("database opened", "path", db.path, "revision", revision, "took", db.clock.Since(start))
 	return db, nil
 }
@@ -137,10 +154,10 @@ func (db *DB) Close() error {
 		close(db.closing)
 		<-db.stopped
 		db.turn <- struct{}{} // who commits alone has finished; whoever comes now sees that the database closes
-		<-db.turn
-		<-db.reserve.done
+		<-db.kept
 		db.feed.close()
-		db.closeErr = errors.Join(db.bolt.Close(), unlock(db.lock))
+		db.closeErr = errors.Join(db.finish(), db.bolt.Close(), unlock(db.lock))
+		<-db.turn
 	})
 	return db.closeErr
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -13,7 +11,7 @@ import (
 )
 
 // Group commit: one goroutine, the writer, takes whatever updates wait and commits them as one bbolt transaction, so that they share its
-// two syncs. There is no timer: company gathers by itself while a commit is under way, and an update that finds nobody before it commits in its own goroutine,
+// sync. There is no timer: company gathers by itself while a commit is under way, and an update that finds nobody before it commits in its own goroutine,
 // without the way to the writer and back. Who commits holds the turn (DB.turn).
 //
 // A function that fails is taken back row by row (Tx.rollback) without disturbing the others of its transaction.
@@ -213,9 +211,8 @@ func (db *DB) commit(batch []*request) {
 	}
 	var tx *Tx
 	var id int
-	var used int64
 	err := db.transact(func(b *bolt.Tx) error {
-		tx, id, used = newTx(db, b), b.ID(), b.Size()
+		tx, id = newTx(db, b), b.ID()
 		for _, r := range batch {
 			if err := db.run(tx, r); err != nil {
 				return err
@@ -224,7 +221,10 @@ func (db *DB) commit(batch []*request) {
 		if !tx.dirty() {
 			return errNothing
 		}
-		return tx.seal()
+		if err := tx.seal(); err != nil || db.wal == nil {
+			return err
+		}
+		return db.ahead(tx)
 	})
 	if err != nil && !errors.Is(err, errNothing) {
 		if err = db.failed(id, err); err != nil {
@@ -233,8 +233,9 @@ func (db *DB) commit(batch []*request) {
 	}
 	if err == nil {
 		db.feed.publish(tx.rev, tx.changes, squash(tx.values))
-		if !db.noSync {
-			db.reserve.watch(used)
+		if db.wal != nil {
+			db.wal.accept()
+			db.grown()
 		}
 	}
 	for _, r := range batch {
@@ -292,47 +293,27 @@ func (db *DB) call(tx *Tx, r *request) {
 	returned = true
 }
 
-// failed finds out what became of the transaction id whose commit failed; nil if it is safe on the disk after all.
+// failed finds out what became of the transaction id whose commit failed; nil if it is safe after all.
 //
-// bbolt's last step is to write its meta page and sync. If only that sync fails, readers see the transaction, but Linux may count the page as
-// clean although it never reached the disk. So what readers see is written once more.
+// It is if readers see it: then it stands in the log, and bbolt was hindered behind its last step.
 func (db *DB) failed(id int, cause error) error {
-	var corrupt *CorruptError
-	if errors.As(cause, &corrupt) {
-		return cause
-	}
 	seen := 0
 	err := db.bolt.View(func(b *bolt.Tx) error {
 		seen = b.ID()
 		return nil
 	})
-	if err == nil && seen < id {
-		return &WriteError{Path: db.path, Err: cause}
+	if err == nil && seen >= id {
+		return nil
 	}
-	if err == nil {
-		err = db.rewriteMeta()
+	failure := &WriteError{Path: db.path, Err: errors.Join(cause, err)}
+	if db.wal != nil {
+		if err := db.wal.takeBack(); err != nil {
+			failure.Err, failure.Unknown = errors.Join(cause, err), true
+		}
 	}
-	if err != nil {
-		return &WriteError{Path: db.path, Err: errors.Join(cause, err), Unknown: true}
+	var corrupt *CorruptError
+	if errors.As(cause, &corrupt) {
+		return cause
 	}
-	return nil
-}
-
-// rewriteMeta writes bbolt's two meta pages as they are and syncs them.
-func (db *DB) rewriteMeta() (err error) {
-	file, err := os.OpenFile(db.path, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("write the meta pages again: %w", err)
-	}
-	defer func() {
-		err = errors.Join(err, file.Close())
-	}()
-	pages := make([]byte, 2*db.bolt.Info().PageSize)
-	if _, err := file.ReadAt(pages, 0); err != nil {
-		return fmt.Errorf("read the meta pages again: %w", err)
-	}
-	if _, err := file.WriteAt(pages, 0); err != nil {
-		return fmt.Errorf("write the meta pages again: %w", err)
-	}
-	return file.Sync()
+	return failure
 }

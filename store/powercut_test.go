@@ -1,0 +1,314 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/store"
+)
+
+// disk remembers which contents of a database's files a power cut may leave: what was synced, and of what was written since then any sector or none.
+type disk struct {
+	dir string
+
+	mu       sync.Mutex
+	contents map[string]*contents // by the file's name
+	moment   func()               // called with the lock held, before something is synced
+}
+
+type contents struct {
+	synced []byte
+	since  [][]byte // as the file was at some moments since then
+}
+
+func newDisk(t *testing.T, dir string) *disk {
+	t.Helper()
+	d := &disk{dir: dir, contents: map[string]*contents{}}
+	for _, name := range []string{store.FileName, "landfall.wal"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			require.ErrorIs(t, err, os.ErrNotExist)
+			continue
+		}
+		d.contents[name] = &contents{synced: text}
+	}
+	return d
+}
+
+// sync is what the database calls to wait for the disk. What the file holds at the beginning is safe at the end.
+func (d *disk) sync(file *os.File) error {
+	name := filepath.Base(file.Name())
+	d.mu.Lock()
+	d.look()
+	if d.moment != nil {
+		d.moment()
+	}
+	text, err := os.ReadFile(filepath.Join(d.dir, name))
+	d.mu.Unlock()
+	if err := errors.Join(err, store.Datasync(file)); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.contents[name] = &contents{synced: text}
+	d.look()
+	return nil
+}
+
+// look takes note of what the files hold.
+func (d *disk) look() {
+	for _, name := range []string{store.FileName, "landfall.wal"} {
+		text, err := os.ReadFile(filepath.Join(d.dir, name))
+		if err != nil {
+			continue
+		}
+		c := d.contents[name]
+		if c == nil {
+			c = &contents{}
+			d.contents[name] = c
+		}
+		c.since = append(c.since, text)
+		if len(c.since) > 6 {
+			c.since = slices.Delete(c.since, 1, 2)
+		}
+	}
+}
+
+// cut makes a directory with what the disk may hold if the power is cut now.
+func (d *disk) cut(t *testing.T, random *rand.Rand) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, c := range d.contents {
+		if text := c.left(random); text != nil {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+		}
+	}
+	return dir
+}
+
+// left puts a content together, by sectors, pages, or less where a write is torn, of what was synced and what was written since then: much of the new or little of it.
+func (c *contents) left(random *rand.Rand) []byte {
+	versions := append([][]byte{c.synced}, c.since...)
+	size := len(versions[random.IntN(len(versions))])
+	size = max(size, len(c.synced))
+	left := make([]byte, size)
+	sector := []int{32, 512, 4096}[random.IntN(3)]
+	kept := []float64{0, 0.03, 0.3, 0.7, 0.97, 1}[random.IntN(6)]
+	newest := random.IntN(2) == 0
+	for at := 0; at < size; at += sector {
+		from := c.synced
+		if random.Float64() < kept {
+			from = versions[random.IntN(len(versions))]
+			if newest {
+				from = versions[len(versions)-1]
+			}
+		}
+		if at < len(from) {
+			copy(left[at:min(at+sector, size)], from[at:])
+		}
+	}
+	return left
+}
+
+var counted = store.NewBucket[int]("counted", 1)
+
+// history is what the database held after each update, the first one being before any.
+type history struct {
+	models       []*model
+	begun, acked atomic.Int64
+}
+
+// requireOneOf requires that what a power cut left opens as one of the updates' states, not older than low and not newer than high, and works. Power may
+// be cut again while it is opened.
+func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low, high int64, depth int) {
+	t.Helper()
+	d := newDisk(t, dir)
+	var again []string
+	d.moment = func() {
+		if depth > 0 && random.IntN(3) == 0 {
+			again = append(again, d.cut(t, random))
+		}
+	}
+	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(d.sync))
+	require.NoError(t, err)
+	d.mu.Lock()
+	d.moment = nil
+	d.mu.Unlock()
+	var at int64
+	view(t, db, func(tx *store.Tx) error {
+		at = h.at(t, tx)
+		return nil
+	})
+	require.GreaterOrEqual(t, at, low, "what was acknowledged is lost")
+	require.LessOrEqual(t, at, high)
+	if at > 0 {
+		require.Equal(t, h.models[at].changes, follow(db.Watch(t.Context(), 0), h.models[at].revision))
+	}
+	update(t, db, func(tx *store.Tx) error { return modelIndex.Add(tx, "and on") })
+	require.NoError(t, db.Close())
+	requireSound(t, dir)
+	for _, dir := range again {
+		h.requireOneOf(t, random, dir, low, high, depth-1)
+	}
+}
+
+// at tells which update the transaction sees, and requires that it sees all of it.
+func (h *history) at(t *testing.T, tx *store.Tx) int64 {
+	t.Helper()
+	n, err := counted.Get(tx, "updates")
+	if errors.Is(err, store.ErrNotFound) {
+		n, err = new(int), nil
+	}
+	require.NoError(t, err)
+	compare(t, tx, h.models[*n])
+	return int64(*n)
+}
+
+// requireSound has bbolt look at every page.
+func requireSound(t *testing.T, dir string) {
+	t.Helper()
+	b, err := bolt.Open(filepath.Join(dir, store.FileName), 0o600, &bolt.Options{ReadOnly: true})
+	require.NoError(t, err)
+	require.NoError(t, b.View(func(tx *bolt.Tx) error {
+		var errs []error
+		for err := range tx.Check() {
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}))
+	require.NoError(t, b.Close())
+}
+
+// update makes a random change and returns its error.
+func (h *history) update(random *rand.Rand, db *store.DB) error {
+	next := h.models[h.acked.Load()].clone()
+	n := int(h.acked.Load()) + 1
+	h.models = append(h.models[:n], next)
+	h.begun.Store(int64(n))
+	seed := random.Uint64()
+	err := db.Update(context.Background(), func(tx *store.Tx) error {
+		random := rand.New(rand.NewPCG(seed, 2))
+		next.changed("/counted/updates", false)
+		if err := counted.Put(tx, "updates", &n); err != nil {
+			return err
+		}
+		for range random.IntN(10) {
+			if err := step(random, tx, next); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		h.acked.Store(int64(n))
+	}
+	return err
+}
+
+func TestAPowerCutLeavesWhatWasAcknowledgedAndNothingHalfDone(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			random, cuts := rand.New(rand.NewPCG(seed, 3)), rand.New(rand.NewPCG(seed, 4))
+			dir := t.TempDir()
+			d := newDisk(t, dir)
+			h := &history{models: []*model{newModel()}}
+			type cut struct {
+				dir       string
+				low, high int64
+			}
+			var made []cut
+			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(d.sync))
+			require.NoError(t, err)
+			d.mu.Lock()
+			d.contents[store.FileName] = newDisk(t, dir).contents[store.FileName] // it was made safe in its own way
+			d.moment = func() {
+				if cuts.IntN(8) == 0 {
+					low := h.acked.Load()
+					made = append(made, cut{d.cut(t, cuts), low, h.begun.Load()})
+				}
+			}
+			d.mu.Unlock()
+			for range 150 {
+				require.NoError(t, h.update(random, db))
+			}
+			require.NoError(t, db.Close())
+			require.Greater(t, len(made), 15)
+			for _, cut := range made {
+				h.requireOneOf(t, random, cut.dir, cut.low, cut.high, 2)
+			}
+		})
+	}
+}
+
+func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			random, faults := rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 6))
+			dir := t.TempDir()
+			h := &history{models: []*model{newModel()}}
+			var mu sync.Mutex
+			fails := func(*os.File) bool { return false }
+			syncs := func(file *os.File) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if fails(file) {
+					return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
+				}
+				return store.Datasync(file)
+			}
+			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(syncs))
+			require.NoError(t, err)
+			for range 20 {
+				require.NoError(t, h.update(random, db))
+			}
+			failures, unknown := 0, 0
+			mu.Lock()
+			fails = func(file *os.File) bool { return filepath.Base(file.Name()) == "landfall.wal" && faults.IntN(4) == 0 }
+			mu.Unlock()
+			for range 60 {
+				err := h.update(random, db)
+				view(t, db, func(tx *store.Tx) error {
+					require.Equal(t, h.acked.Load(), h.at(t, tx), "nobody sees what failed")
+					return nil
+				})
+				if err == nil {
+					unknown = 0
+					continue
+				}
+				failures++
+				var failure *store.WriteError
+				require.ErrorAs(t, err, &failure)
+				require.ErrorIs(t, err, syscall.EIO)
+				if failure.Unknown {
+					unknown = 1
+				}
+			}
+			require.Greater(t, failures, 3)
+			copied := t.TempDir() // as if the process were killed
+			for _, name := range []string{store.FileName, "landfall.wal"} {
+				text, err := os.ReadFile(filepath.Join(dir, name))
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(copied, name), text, 0o600))
+			}
+			h.requireOneOf(t, random, copied, h.acked.Load(), h.acked.Load()+int64(unknown), 1)
+			if err := db.Close(); err != nil {
+				require.ErrorIs(t, err, syscall.EIO)
+			}
+			h.requireOneOf(t, random, dir, h.acked.Load(), h.acked.Load()+int64(unknown), 1)
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package store_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/store"
+)
+
+// killed returns a directory with the files of an open database as a kill would leave them.
+func killed(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, name := range []string{store.FileName, "landfall.wal"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), text, 0o600))
+	}
+	return to
+}
+
+// names are the names in a directory but those of locks.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var found []string
+	for _, entry := range entries {
+		if entry.Name() != "landfall.lock" {
+			found = append(found, entry.Name())
+		}
+	}
+	return found
+}
+
+func TestAClosedDatabaseNeedsItsFileOnly(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	for i := range 50 {
+		update(t, db, put(fmt.Sprint(i), cluster{Hosts: i}))
+	}
+	require.NoError(t, db.Close())
+	require.Equal(t, []string{store.FileName}, names(t, dir))
+	require.Len(t, keys(t, open(t, dir), ""), 50)
+}
+
+func TestALogWhoseMiddleIsDamagedIsNotReplayedInPart(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	for i := range 9 {
+		update(t, db, put(fmt.Sprint(i), cluster{Name: strings.Repeat("n", 6000)}))
+	}
+	dir = killed(t, dir)
+	path := filepath.Join(dir, "landfall.wal")
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	refused := 0
+	for block := 2; block < 2+9*2; block++ {
+		damaged := bytes.Clone(whole)
+		damaged[block*4096+100] ^= 4
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		db, err := store.Open(t.Context(), dir, store.Options{})
+		if err == nil { // the last record: it counts as never written in full
+			require.Len(t, keys(t, db, ""), 8)
+			require.NoError(t, db.Close())
+			break
+		}
+		refused++
+		var corrupt *store.CorruptError
+		require.ErrorAs(t, err, &corrupt)
+		require.Equal(t, path, corrupt.Path)
+		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, and more follow it", (block-2)/2))
+	}
+	require.Equal(t, 16, refused)
+}
+
+func TestALogWithoutItsDatabaseIsKeptAside(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	update(t, db, put("old", cluster{}))
+	require.NoError(t, db.Close())
+	backup := copied(t, dir)
+	db = open(t, dir)
+	update(t, db, put("new", cluster{}))
+	require.NoError(t, db.Close())
+	db = open(t, dir)
+	update(t, db, put("newer", cluster{}))
+	dir = killed(t, dir)
+	text, err := os.ReadFile(filepath.Join(backup, store.FileName))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, store.FileName), text, 0o600))
+
+	var said strings.Builder
+	db, err = store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now), Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	require.NoError(t, err)
+	require.Contains(t, said.String(), "does not belong to this database")
+	require.Equal(t, []string{"old"}, keys(t, db, ""))
+	update(t, db, put("next", cluster{}))
+	require.NoError(t, db.Close())
+	require.Equal(t, []string{store.FileName, "landfall.wal." + now.UTC().Format("20060102T150405Z")}, names(t, dir))
+	require.Equal(t, []string{"next", "old"}, keys(t, open(t, dir), ""))
+}
+
+func TestADatabaseOfTheFirstSchemaIsTakenOver(t *testing.T) {
+	dir := t.TempDir()
+	path := filled(t, dir)
+	schema := func(value uint64) (found uint64) {
+		require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error {
+			found = binary.BigEndian.Uint64(tx.Bucket([]byte("meta")).Get([]byte("schema")))
+			return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, value))
+		}))
+		return found
+	}
+	schema(1)
+	db := open(t, dir)
+	require.Len(t, documentKeys(t, db), 300)
+	require.NoError(t, db.Close())
+	require.EqualValues(t, 2, schema(2), "a program that knows nothing of the log refuses it from now on")
+}
+
+func documentKeys(t *testing.T, db *store.DB) (found []string) {
+	t.Helper()
+	view(t, db, func(tx *store.Tx) error {
+		return documents.Keys(tx, "", func(key string) error {
+			found = append(found, key)
+			return nil
+		})
+	})
+	return found
+}
+
+func TestWhatAnotherProgramWroteToAClosedDatabaseStays(t *testing.T) {
+	dir := t.TempDir()
+	path := filled(t, dir)
+	for range 3 {
+		require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error { return tx.Bucket([]byte("index")).Put([]byte("/halves/x"), nil) }))
+	}
+	db := open(t, dir)
+	view(t, db, func(tx *store.Tx) error {
+		require.True(t, halves.Exists(tx, "x"))
+		return nil
+	})
+	update(t, db, put("a", cluster{}))
+	db = open(t, killed(t, dir))
+	view(t, db, func(tx *store.Tx) error {
+		require.True(t, halves.Exists(tx, "x"))
+		return nil
+	})
+	require.Equal(t, []string{"a"}, keys(t, db, ""))
+}
+
+func TestADatabaseWithoutSyncsTakesUpTheLogOfOneWithThem(t *testing.T) {
+	dir := t.TempDir()
+	update(t, open(t, dir), put("a", cluster{}))
+	dir = killed(t, dir)
+	for i, noSync := range []bool{true, false, true} {
+		db, err := store.Open(t.Context(), dir, store.Options{NoSync: noSync})
+		require.NoError(t, err)
+		require.Len(t, keys(t, db, ""), 1+i)
+		update(t, db, put(fmt.Sprint("b", i), cluster{}))
+		require.NoError(t, db.Close())
+	}
+	requireSound(t, dir)
+	db, err := store.Open(t.Context(), filepath.Join(dir, "new"), store.Options{NoSync: true})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(db.Update(t.Context(), put("a", cluster{})), db.Close()))
+	require.Equal(t, []string{store.FileName}, names(t, filepath.Join(dir, "new")))
+}
