@@ -1,10 +1,13 @@
 package simulate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -251,28 +254,35 @@ func TestALostLinkLosesRequestsForAWhile(t *testing.T) {
 	a.expect = 1
 	crew := a.crew(1)
 	crew.Speed = 1000
-	crew.Faults = Faults{{Kind: LostLink, Duration: 5 * time.Minute}}
+	crew.Faults = Faults{{Kind: LostLink, Duration: 20 * time.Minute}}
 	ctx, stop := context.WithCancel(testContext(t))
 	var mu sync.Mutex
-	var last, longest time.Duration
-	start := time.Now()
+	var polls []time.Time
 	a.refuse = func(r *http.Request) int {
-		mu.Lock()
-		defer mu.Unlock()
-		now := time.Since(start)
-		if strings.HasSuffix(r.URL.Path, "/instructions") && last > 0 {
-			longest = max(longest, now-last)
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/instructions") {
+			mu.Lock()
+			defer mu.Unlock()
+			polls = append(polls, time.Now())
 		}
-		last = now
 		return 0
 	}
+	var log bytes.Buffer
+	crew.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	crew.Observer = func(e Event) {
 		if e.Kind == EventStage {
 			stop()
 		}
 	}
 	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
-	require.GreaterOrEqual(t, longest, 300*time.Millisecond, "nothing came for five minutes of the crew's time")
+	require.Len(t, crew.hosts, 1)
+	for _, h := range crew.hosts {
+		up := h.link.cutTil
+		down := up.Add(-crew.scaled(20 * time.Minute))
+		during := slices.DeleteFunc(slices.Clone(polls), func(at time.Time) bool { return at.Before(down) || !at.Before(up) })
+		require.LessOrEqual(t, len(during), 1, "nothing comes for twenty minutes of the crew's time but what was on its way")
+		require.Contains(t, log.String(), errLinkDown.Error())
+		require.True(t, polls[len(polls)-1].After(up), "the link comes back")
+	}
 }
 
 func TestLostMediaIsAnsweredWithItsOwnExitCode(t *testing.T) {
