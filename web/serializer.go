@@ -17,11 +17,14 @@ func (s serializer) Serialize(c echo.Context, value any, indent string) error {
 	if indent != "" {
 		return s.DefaultJSONSerializer.Serialize(c, value, indent)
 	}
-	text, err := fastjson.Marshal(value)
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(text)+1))
-	_, err = c.Response().Write(append(text, '\n'))
-	return err
+	return fastjson.Write(wholeAnswer{c.Response()}, value)
+}
+
+// wholeAnswer is for an answer that is written at once: its header says how long that is.
+type wholeAnswer struct{ *echo.Response }
+
+// Write implements io.Writer.
+func (w wholeAnswer) Write(text []byte) (int, error) {
+	w.Header().Set(echo.HeaderContentLength, strconv.Itoa(len(text)))
+	return w.Response.Write(text)
 }

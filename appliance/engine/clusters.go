@@ -278,10 +278,11 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 	shown := row.API
 	shown.Hosts = []*models.Host{}
 	shown.EnabledHostCount, shown.ReadyHostCount, shown.TotalHostCount = 0, 0, 0
-	var err error
-	if shown.ValidationsInfo, err = loadValidations(tx, clusterSubject(shown.ID.String())); err != nil {
+	validations, err := loadValidations(tx, clusterSubject(shown.ID.String()))
+	if err != nil {
 		return nil, err
 	}
+	shown.ValidationsInfo = textOf(validations)
 	keys, err := clusterHostKeys(tx, shown.ID.String())
 	if err != nil {
 		return nil, err

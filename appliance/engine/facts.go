@@ -56,7 +56,7 @@ func loadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 	var reports inventory.Reports
 	err := reportRows.Each(tx, key+"/", func(row string, text *json.RawMessage) error {
 		if field := part(&reports, row[len(key)+1:]); field != nil {
-			*field = string(*text)
+			*field = textOf(*text)
 		}
 		return nil
 	})

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -127,17 +126,23 @@ func (c *change) noteFeatures(w *roster) error {
 	if err := c.noteImages(api.ID.String(), seen); err != nil {
 		return err
 	}
+	usages := make(map[string]models.Usage, len(seen))
+	for name, data := range seen {
+		usages[name] = models.Usage{ID: usageID(name), Name: name, Data: data}
+	}
+	if text, err := fastjson.Marshal(usages); err != nil || string(text) == api.FeatureUsage {
+		return err // nothing but what is seen was noted, and that
+	}
 	held := make(map[string]models.Usage)
 	if api.FeatureUsage != "" {
 		if err := fastjson.UnmarshalOwn([]byte(api.FeatureUsage), &held); err != nil {
 			return err
 		}
 	}
-	usages := maps.Clone(held)
-	for _, name := range seenFeatures() {
-		delete(usages, name)
-		if data, used := seen[name]; used {
-			usages[name] = models.Usage{ID: usageID(name), Name: name, Data: data}
+	seeable := seenFeatures()
+	for name, usage := range held {
+		if !slices.Contains(seeable, name) {
+			usages[name] = usage
 		}
 	}
 	if reflect.DeepEqual(held, usages) {

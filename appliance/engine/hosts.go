@@ -290,10 +290,11 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 	if seen, ok := e.presence.polled(key); ok {
 		shown.CheckedInAt = strfmt.DateTime(seen)
 	}
-	var err error
-	if shown.ValidationsInfo, err = loadValidations(tx, hostSubject(key)); err != nil {
+	validations, err := loadValidations(tx, hostSubject(key))
+	if err != nil {
 		return nil, err
 	}
+	shown.ValidationsInfo = textOf(validations)
 	if withFacts {
 		reports, err := loadReports(tx, key)
 		if err != nil {

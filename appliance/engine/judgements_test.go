@@ -162,7 +162,7 @@ func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 					w.inputs = nil
 					input, err := c.clusterInput(w)
 					require.NoError(t, err)
-					return validation.Cluster(input).JSON(), w.clusterInputs(input)
+					return string(validation.Cluster(input).JSON()), w.clusterInputs(input)
 				}
 				before, digest := said()
 				record := w.hosts[0].Record

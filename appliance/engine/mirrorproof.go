@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/store"
@@ -152,10 +152,14 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 }
 
 // ReadyToInstall tells whether a cluster only waits for a person to press Install. One that is gone does not.
-func (e *Engine) ReadyToInstall(id string) (bool, error) {
-	row, err := e.clusterRow(id)
-	if KindOf(err) == NotFound {
-		return false, nil
-	}
-	return err == nil && conv.Value(row.API.Status) == clusterReady, err
+func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
+	err = e.DB.View(func(tx *store.Tx) error {
+		row, err := clusterStatuses.Get(tx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		ready = err == nil && row.API.Status == clusterReady
+		return err
+	})
+	return ready, err
 }

@@ -31,6 +31,13 @@ var (
 	recipeFiles    = store.NewFiles("recipes")               // <infra-env id>
 )
 
+// clusterStatuses reads of a cluster's row no more than its status, for what is asked at each change of it.
+var clusterStatuses = store.NewBucket[struct {
+	API struct {
+		Status string `json:"status"`
+	} `json:"api"`
+}]("clusters", 1)
+
 // clusterRecord is a cluster with what belongs to it and is not shown.
 type clusterRecord struct {
 	API          models.Cluster `json:"api"` // without hosts and validations

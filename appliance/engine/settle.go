@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"slices"
@@ -510,15 +511,15 @@ func (t turn) text() string {
 }
 
 // turns compares a report with the one before. A first report, and one that says a thing for the first time, has none.
-func turns(before string, after []validation.Result) []turn {
-	if before == "" {
+func turns(before json.RawMessage, after []validation.Result) []turn {
+	if len(before) == 0 {
 		return nil
 	}
 	var groups map[string][]struct {
 		ID     validation.ID     `json:"id"`
 		Status validation.Status `json:"status"`
 	}
-	if err := fastjson.UnmarshalOwn([]byte(before), &groups); err != nil {
+	if err := fastjson.UnmarshalOwn(before, &groups); err != nil {
 		return nil
 	}
 	held := make(map[validation.ID]validation.Status)

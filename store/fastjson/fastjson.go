@@ -7,6 +7,7 @@ package fastjson
 
 import (
 	"encoding/json"
+	"io"
 	"reflect"
 
 	fast "github.com/goccy/go-json"
@@ -26,3 +27,7 @@ func UnmarshalOwn(text []byte, into any) error { return fast.Unmarshal(text, int
 
 // Marshal renders a value as encoding/json does.
 func Marshal(value any) ([]byte, error) { return fast.Marshal(value) }
+
+// Write renders a value with a line feed behind it and writes both at once; nothing is written of a value that can't be rendered.
+// The writer must not keep the text.
+func Write(to io.Writer, value any) error { return fast.NewEncoder(to).Encode(value) }

@@ -1,6 +1,7 @@
 package fastjson_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
@@ -90,6 +91,9 @@ func TestModelsAreRenderedAndReadAsEncodingJSONDoes(t *testing.T) {
 				got, err := fastjson.Marshal(v)
 				require.Equal(t, wantErr == nil, err == nil, name)
 				require.Equal(t, string(want), string(got), name)
+				var written bytes.Buffer
+				require.NoError(t, fastjson.Write(&written, v), name)
+				require.Equal(t, string(want)+"\n", written.String(), name)
 
 				standard, own := reflect.New(reflect.TypeOf(sample)), reflect.New(reflect.TypeOf(sample))
 				wantErr, err = json.Unmarshal(want, standard.Interface()), fastjson.UnmarshalOwn(want, own.Interface())

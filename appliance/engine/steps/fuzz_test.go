@@ -141,9 +141,9 @@ func look(t *testing.T, s Situation, facts *inventory.Facts) {
 		Host: in.Host, Cluster: in.Cluster, InfraEnv: in.InfraEnv, Peers: in.Peers, Groups: network.MajorityGroups(in.Peers, 3),
 		Collisions: network.Collisions(in.Peers), Requirements: requirements, Connected: true,
 	})
-	require.True(t, json.Valid([]byte(report.JSON())))
+	require.True(t, json.Valid(report.JSON()))
 	cluster := validation.Cluster(validation.ClusterInput{Cluster: in.Cluster, Hosts: in.Peers, Requirements: requirements, PullSecretSet: true})
-	require.True(t, json.Valid([]byte(cluster.JSON())))
+	require.True(t, json.Valid(cluster.JSON()))
 	for _, state := range []string{models.HostStatusKnown, models.HostStatusPreparingForInstallation, models.HostStatusInstalling} {
 		s.Host.Record.Status = &state
 		answer, err := For(in)

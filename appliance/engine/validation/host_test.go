@@ -490,7 +490,7 @@ func TestAReportRendersTheSameEachTimeInTheFormOfTheAPI(t *testing.T) {
 		require.Equal(t, text, Host(n.input()).JSON())
 	}
 	var groups map[string][]Result
-	require.NoError(t, json.Unmarshal([]byte(text), &groups))
+	require.NoError(t, json.Unmarshal(text, &groups))
 	require.Len(t, groups, 3)
 	for _, category := range []string{Hardware, Network, Operators} {
 		require.NotEmpty(t, groups[category])

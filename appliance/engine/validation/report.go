@@ -101,19 +101,28 @@ func (r *Report) add(category string, id ID, status Status, message string) {
 }
 
 // JSON renders the report as validations_info: results by category. Equal reports give the same text.
-func (r *Report) JSON() string {
-	b, err := fastjson.Marshal(r.ByCategory())
+func (r *Report) JSON() []byte {
+	text, err := fastjson.Marshal(r.ByCategory())
 	if err != nil {
-		return "{}" // strings cannot fail to encode
+		return []byte("{}") // strings cannot fail to encode
 	}
-	return string(b)
+	return text
 }
 
 // ByCategory groups the results, each group in the order in which the checks are made.
 func (r *Report) ByCategory() map[string][]Result {
-	groups := make(map[string][]Result, 4)
+	sizes := make(map[string]int, 8)
+	for _, category := range r.categories {
+		sizes[category]++
+	}
+	groups := make(map[string][]Result, len(sizes))
 	for i, result := range r.results {
-		groups[r.categories[i]] = append(groups[r.categories[i]], result)
+		category := r.categories[i]
+		group, ok := groups[category]
+		if !ok {
+			group = make([]Result, 0, sizes[category])
+		}
+		groups[category] = append(group, result)
 	}
 	return groups
 }
