@@ -144,6 +144,25 @@ func (s *spokes) EnsureMachine(task, deployment string, server spoke.Server, aga
 	}, again)
 }
 
+// ServerCA implements metal.Spokes.
+func (s *spokes) ServerCA(task, deployment string, again func()) (bundle string, done bool, err error) {
+	return s.tasks.Ask("authority "+task, func(ctx context.Context) (bundle string, err error) {
+		_, err = s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) (err error) {
+			bundle, err = c.ServerCA(ctx)
+			return err
+		})
+		return bundle, err
+	}, again)
+}
+
+// PausePool implements hive.Spokes.
+func (s *spokes) PausePool(task, deployment, pool string, paused bool, again func()) (done bool, err error) {
+	return s.tasks.Do("pool "+task, func(ctx context.Context) error {
+		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error { return c.PausePool(ctx, pool, paused) })
+		return err
+	}, again)
+}
+
 // errDraining is of a node that still has pods.
 var errDraining = errors.New("the node is being drained")
 

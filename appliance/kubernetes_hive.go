@@ -29,7 +29,7 @@ func (a *Appliance) newHiveControllers(o *objects.Objects) *hiveControllers {
 	clock, site := clockwork.NewRealClock(), hiveSite{a}
 	reach, _ := a.reach()
 	h := &hiveControllers{
-		clusters: hive.NewClusters(hive.ClustersOptions{DB: a.db, Objects: o, Mirrors: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
+		clusters: hive.NewClusters(hive.ClustersOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
 		hosts:    hive.NewHosts(hive.HostsOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site, OSImages: site, Images: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
 	}
 	h.catchUp = hive.CatchUp{DB: a.db, Clusters: h.clusters, Hosts: h.hosts, Program: a.version, Clock: clock}

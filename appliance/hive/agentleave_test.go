@@ -2,6 +2,7 @@ package hive
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -38,6 +39,10 @@ func (s *spokesSeen) RemoveNode(task, deployment, node string, again func()) (bo
 		s.removed = append(s.removed, deployment+" "+node)
 	}
 	return true, s.fault
+}
+
+func (s *spokesSeen) PausePool(task, deployment, pool string, paused bool, again func()) (bool, error) {
+	return s.RemoveNode("pool "+task, deployment, fmt.Sprintf("%s %t", pool, paused), again)
 }
 
 func (s *spokesSeen) gone() []string {

@@ -370,5 +370,5 @@ func (c *Clusters) goOn(ctx context.Context, s *situation) error {
 			return err
 		}
 	}
-	return nil
+	return c.pausePool(s.key(), id)
 }

@@ -2,6 +2,7 @@ package hive
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -553,15 +554,34 @@ func TestThreeNodesAreInstalledAndAnotherJoins(t *testing.T) {
 	require.Equal(t, models.ClusterStatusAddingHosts, *b.made().Status)
 	b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
 
+	seen := &spokesSeen{begun: map[string]bool{}}
+	b.clusters.Spokes = seen
+	paused := func(want bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			calls := seen.gone()
+			return len(calls) > 0 && calls[len(calls)-1] == fmt.Sprintf("site/one worker %t", want)
+		}, time.Minute, time.Millisecond)
+		b.quiet()
+	}
 	late := &machine{b: b.hostsBench, env: b.envID("one"), number: 4, id: "00000000-0000-4000-8000-000000000004"}
 	late.register()
 	b.report(late)
+	b.update(func(tx *store.Tx) error {
+		return b.Objects.Update(tx, objects.Agents, "site", late.id, func(u *unstructured.Unstructured) error {
+			return errors.Join(unstructured.SetNestedField(u.Object, "infra", "spec", "machineConfigPool"),
+				unstructured.SetNestedStringMap(u.Object, map[string]string{"node-role.kubernetes.io/infra": ""}, "spec", "nodeLabels"))
+		})
+	})
+	b.quiet()
 	require.Equal(t, models.HostStatusKnown, *late.host().Status, *late.host().StatusInfo)
 	b.approve(late)
 	require.Equal(t, models.HostStatusInstalling, *late.host().Status)
+	paused(true)
 	require.NoError(t, b.engine.HostProgress(t.Context(), late.env, late.id, &models.HostProgress{CurrentStage: models.HostStageRebooting}))
 	b.quiet()
 	require.Equal(t, models.HostStatusAddedToExistingCluster, *late.host().Status)
+	paused(false)
 	b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
 
 	b.delete(objects.ClusterDeployments, "site", "one")

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -57,6 +58,7 @@ type ClustersOptions struct {
 	DB      *store.DB
 	Objects *objects.Objects
 	Mirrors Mirrors // nil: a spec.mirrorRegistryRef is refused
+	Spokes  Spokes  // nil: nobody reaches into clusters
 	URL     string  // of the appliance, as hosts and people reach it, without a trailing slash
 	Clock   clockwork.Clock
 	Logger  *slog.Logger
@@ -66,17 +68,26 @@ type ClustersOptions struct {
 type Clusters struct {
 	ClustersOptions
 	engine *engine.Engine
+	loop   *controller.Loop
+
+	mu    sync.Mutex
+	pools map[string]*pool // of clusters that hosts join, by the ClusterDeployment's key
 }
 
 // NewClusters returns the clusters' half of the package. [Clusters.Use] must name the engine before it is called by anybody but the
 // engine itself.
-func NewClusters(options ClustersOptions) *Clusters { return &Clusters{ClustersOptions: options} }
+func NewClusters(options ClustersOptions) *Clusters {
+	return &Clusters{ClustersOptions: options, pools: map[string]*pool{}}
+}
 
 // Use has the controller work on an engine. It comes after [NewClusters], because the engine is made with it as its projector.
 func (c *Clusters) Use(e *engine.Engine) { c.engine = e }
 
 // AddTo has a loop call the controller.
-func (c *Clusters) AddTo(loop *controller.Loop) { loop.Add(c, c.relations()...) }
+func (c *Clusters) AddTo(loop *controller.Loop) {
+	c.loop = loop
+	loop.Add(c, c.relations()...)
+}
 
 // Kind implements controller.Reconciler.
 func (c *Clusters) Kind() objects.Kind { return objects.ClusterDeployments }

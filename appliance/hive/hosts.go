@@ -34,6 +34,8 @@ type Spokes interface {
 	// RemoveNode takes a node, and what it comes from, out of the cluster of a ClusterDeployment (<namespace>/<name>). There may be
 	// neither any more.
 	RemoveNode(task, deployment, node string, again func()) (done bool, err error)
+	// PausePool has a MachineConfigPool of such a cluster paused, or not.
+	PausePool(task, deployment, pool string, paused bool, again func()) (done bool, err error)
 }
 
 // Mirrors keeps mirror rules of the site, of single clusters and of single infra-envs, each set under a name.

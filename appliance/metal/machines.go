@@ -27,6 +27,8 @@ import (
 type Spokes interface {
 	// EnsureMachine has a Machine and a BareMetalHost stand for a server in a cluster; see [spoke.Client.EnsureMachine].
 	EnsureMachine(task, deployment string, server spoke.Server, again func()) (done bool, err error)
+	// ServerCA is the authority of the cluster's machine config server, in PEM.
+	ServerCA(task, deployment string, again func()) (bundle string, done bool, err error)
 	// DrainNode empties a node; it is called again while that is not drained.
 	DrainNode(task, deployment, node string, again func()) (drained, done bool, err error)
 }
@@ -64,6 +66,9 @@ func (c *Controllers) reach(ctx context.Context, s *scene) error {
 	}
 	if s.drains {
 		return c.drain(s)
+	}
+	if s.host.DeletionTimestamp == nil && s.agent.Status.Kind == models.HostKindAddToExistingClusterHost && !busy(s.agent) && s.agent.Status.DebugInfo.State != "" {
+		return c.trustServer(ctx, s)
 	}
 	if s.host.DeletionTimestamp != nil || s.annotated(spokeCreatedAnnotation) || s.agent.Status.Kind != models.HostKindAddToExistingClusterHost ||
 		!slices.Contains([]string{models.HostStatusInstalling, models.HostStatusInstallingInProgress}, s.agent.Status.DebugInfo.State) {

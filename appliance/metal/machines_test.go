@@ -2,6 +2,7 @@ package metal_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/bmc"
 	"landfall/appliance/metal"
@@ -27,6 +29,17 @@ type reached struct {
 	made    []spoke.Server
 	drained bool
 	fault   error
+	asked   int // for the authority
+}
+
+func (r *reached) ServerCA(task, _ string, again func()) (string, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.done("authority "+task, again) {
+		return "", false, nil
+	}
+	r.asked++
+	return "the authority", true, r.fault
 }
 
 func (r *reached) done(task string, again func()) bool {
@@ -143,6 +156,34 @@ func TestNoMachineIsMadeWhereNobodyLooksAfterIt(t *testing.T) {
 		s.quiet()
 		require.NotContains(t, s.host().Annotations, bmac+"spoke-bmh-machine-created")
 	})
+}
+
+func TestAMachineThatJoinsTrustsItsClustersMachineConfigServer(t *testing.T) {
+	s := newSiteWith(t, newReached())
+	s.reach.fault = errors.New("The cluster's API does not answer.")
+	s.joins(nil)
+	s.edit(objects.Agents, s.agent().Name, func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, "insufficient", "status", "debugInfo", "state"))
+	})
+	const encoded, annotation = "dGhlIGF1dGhvcml0eQ==", bmac + "ignition-config-overrides"
+	s.eventually("it is told", func() bool { return s.events("node0")["MachineConfigServerNotTrusted"] != "" })
+	s.reach.set(false, nil)
+	s.eventually("it trusts it", func() bool { return strings.Contains(s.agent().Spec.IgnitionConfigOverrides, encoded) })
+	s.quiet()
+	require.Equal(t, s.host().Annotations[annotation], s.agent().Spec.IgnitionConfigOverrides)
+	s.reach.mu.Lock()
+	asked := s.reach.asked
+	s.reach.mu.Unlock()
+
+	s.annotate(objects.BareMetalHosts, "node0", annotation, `{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/mine","contents":{"source":"data:,hi"}}]}}`)
+	s.eventually("what a person adds is merged with it", func() bool {
+		has := s.agent().Spec.IgnitionConfigOverrides
+		return strings.Contains(has, encoded) && strings.Contains(has, "/etc/mine")
+	})
+	s.quiet()
+	s.reach.mu.Lock()
+	defer s.reach.mu.Unlock()
+	require.LessOrEqual(t, s.reach.asked-asked, 2, "it is not asked again and again")
 }
 
 func TestAClusterThatRefusesAMachineIsToldOfOnceAndAskedAgain(t *testing.T) {

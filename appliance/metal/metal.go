@@ -75,6 +75,7 @@ type Controllers struct {
 	relayed  map[string]time.Time    // likewise: up to when its notes are Events
 	drains   map[string]drainOutcome // by the host's UID: what came of draining its node
 	toldOf   map[string]string       // likewise: the Event about its cluster that was made last
+	trusting map[string]string       // likewise: for which Agent and in which ignition config its cluster's authority is
 	loop     *controller.Loop
 }
 
@@ -88,7 +89,7 @@ func New(options Options) *Controllers {
 	}
 	return &Controllers{
 		Options: options, started: options.Clock.Now(),
-		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{}, toldOf: map[string]string{},
+		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{}, toldOf: map[string]string{}, trusting: map[string]string{},
 	}
 }
 

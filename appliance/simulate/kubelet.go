@@ -21,6 +21,7 @@ import (
 const (
 	nodesPath    = "api/v1/nodes"
 	requestsPath = "apis/certificates.k8s.io/v1/certificatesigningrequests"
+	poolsPath    = "apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 )
 
 // Kubelet is the kubelet of a host that joins a cluster: it asks for a client certificate, becomes a node when that is approved, asks for a

@@ -110,6 +110,8 @@ func (s *Spokes) Cluster(name string) *Spoke {
 	held := s.clusters[name]
 	if held == nil {
 		held = &Spoke{objects: map[string]*unstructured.Unstructured{}}
+		held.Put(poolsPath, map[string]any{"metadata": map[string]any{"name": "worker"}, "spec": map[string]any{"paused": false}})
+		held.Put("api/v1/configmaps", map[string]any{"metadata": map[string]any{"namespace": "kube-system", "name": "root-ca"}, "data": map[string]any{"ca.crt": string(s.ca.Cert)}})
 		s.clusters[name] = held
 	}
 	return held
@@ -171,7 +173,7 @@ func spokeKinds() map[string]string {
 	return map[string]string{
 		nodesPath: "Node", "api/v1/pods": "Pod", "api/v1/configmaps": "ConfigMap", requestsPath: "CertificateSigningRequest",
 		"apis/machine.openshift.io/v1beta1/machines": "Machine", "apis/machine.openshift.io/v1beta1/machinesets": "MachineSet",
-		"apis/metal3.io/v1alpha1/baremetalhosts": "BareMetalHost",
+		"apis/metal3.io/v1alpha1/baremetalhosts": "BareMetalHost", poolsPath: "MachineConfigPool",
 	}
 }
 

@@ -7,6 +7,7 @@
 //	requests.go  which certificate requests are approved for a host
 //	admit.go     a host that becomes a node
 //	machine.go   Machines and BareMetalHosts
+//	machineconfig.go  pools that are paused, and the authority that the machine config server is trusted by
 //	leave.go     a node that is drained and removed
 //	tasks.go     calls that take their time, beside those who want them done
 //

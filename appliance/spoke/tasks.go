@@ -20,24 +20,31 @@ type Tasks struct {
 }
 
 type task struct {
-	done bool
-	err  error
+	done   bool
+	answer string
+	err    error
 }
 
 // Do tells whether the task of a name has come to its end, and how; what it has told is forgotten then. A task that there is not begins:
 // its end is told by a call of again, after which Do is to be called again.
 func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (done bool, err error) {
+	_, done, err = t.Ask(name, func(ctx context.Context) (string, error) { return "", run(ctx) }, again)
+	return done, err
+}
+
+// Ask is Do of a task that has an answer.
+func (t *Tasks) Ask(name string, run func(context.Context) (string, error), again func()) (answer string, done bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		return false, nil
+		return "", false, nil
 	}
 	if held := t.tasks[name]; held != nil {
 		if !held.done {
-			return false, nil
+			return "", false, nil
 		}
 		delete(t.tasks, name)
-		return true, held.err
+		return held.answer, true, held.err
 	}
 	if t.tasks == nil {
 		t.tasks = map[string]*task{}
@@ -48,9 +55,9 @@ func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (
 	t.cancel = append(t.cancel, cancel)
 	t.group.Go(func() {
 		defer cancel()
-		err := run(ctx)
+		answer, err := run(ctx)
 		t.mu.Lock()
-		begun.done, begun.err = true, err
+		begun.done, begun.answer, begun.err = true, answer, err
 		if len(t.running()) == 0 {
 			t.cancel = nil
 		}
@@ -60,7 +67,7 @@ func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (
 			again()
 		}
 	})
-	return false, nil
+	return "", false, nil
 }
 
 func (t *Tasks) running() []string {

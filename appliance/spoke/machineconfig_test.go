@@ -1,0 +1,42 @@
+package spoke_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	pools      = "apis/machineconfiguration.openshift.io/v1/machineconfigpools"
+	configMaps = "api/v1/configmaps"
+)
+
+func TestAPoolIsPausedAndGoesOnAgain(t *testing.T) {
+	s := newSite(t)
+	paused := func() any { return s.cluster.Object(pools, "", "worker").Object["spec"].(map[string]any)["paused"] }
+	for _, want := range []bool{true, true, false} {
+		require.NoError(t, s.open().PausePool(t.Context(), "worker", want))
+		require.Equal(t, want, paused())
+	}
+	require.ErrorContains(t, s.open().PausePool(t.Context(), "infra", true), "MachineConfigPool infra is paused to true")
+}
+
+func TestTheAuthorityOfTheMachineConfigServerIsFoundWhereTheClusterKeepsIt(t *testing.T) {
+	s := newSite(t)
+	put := func(namespace, name, key, value string) {
+		s.cluster.Put(configMaps, map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}, "data": map[string]any{key: value}})
+	}
+	found, err := s.open().ServerCA(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, string(s.spokes.CA()), found)
+	put("openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt", "nothing")
+	_, err = s.open().ServerCA(t.Context())
+	require.ErrorContains(t, err, "openshift-machine-config-operator/machine-config-server-ca as the authority of the machine config server: it is not a list of certificates", "it is the one that holds")
+	put("openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt", string(s.spokes.CA()))
+	_, err = s.open().ServerCA(t.Context())
+	require.NoError(t, err)
+	s.cluster.Answer(func(*http.Request) int { return http.StatusNotFound })
+	_, err = s.open().ServerCA(t.Context())
+	require.ErrorContains(t, err, "has no ConfigMap with the authority")
+}
