@@ -84,9 +84,13 @@ func (p clusterPair) holding() bool {
 }
 
 func (c *Clusters) look(namespace, name string) (s *situation, err error) {
-	s = &situation{namespace: namespace, name: name}
-	err = c.DB.View(func(tx *store.Tx) error { return c.gather(tx, s) })
-	return s, err
+	for {
+		s = &situation{namespace: namespace, name: name}
+		err = c.DB.View(func(tx *store.Tx) error { return c.gather(tx, s) })
+		if err != nil || !c.noteReferences(s) {
+			return s, err
+		} // else a change of what it refers to now may have led to nobody, and is looked at
+	}
 }
 
 // lookAgain follows that a cluster was registered.
@@ -335,26 +339,39 @@ func deploymentKey(namespace, name string) controller.Key {
 }
 
 // deploymentsNaming finds the ClusterDeployments that refer to a Secret or a ConfigMap.
-func (c *Clusters) deploymentsNaming(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	var keys []controller.Key
-	err := c.Objects.Each(tx, objects.ClusterDeployments, "", func(u *unstructured.Unstructured) error {
-		cd := &hivev1.ClusterDeployment{}
-		if err := objects.Into(u, cd); err != nil {
-			return err
+func (c *Clusters) deploymentsNaming(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.referrers[namespace+"/"+name]), nil
+}
+
+// noteReferences remembers what a ClusterDeployment and its AgentClusterInstall refer to, and tells whether that is other than it was.
+func (c *Clusters) noteReferences(s *situation) (changed bool) {
+	var now []string
+	if s.cd != nil && s.ours() {
+		now = s.refersTo()
+	}
+	key := s.key()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.references[key]
+	if slices.Equal(before, now) {
+		return false
+	}
+	own := deploymentKey(s.namespace, s.name)
+	for _, ref := range before {
+		left := slices.DeleteFunc(c.referrers[ref], func(k controller.Key) bool { return k == own })
+		if c.referrers[ref] = left; len(left) == 0 {
+			delete(c.referrers, ref)
 		}
-		s := &situation{clusterPair: clusterPair{cd: cd}, namespace: cd.Namespace, name: cd.Name}
-		if !s.ours() {
-			return nil
-		}
-		if err := c.gatherInstall(tx, s); err != nil {
-			return err
-		}
-		if slices.Contains(s.refersTo(), namespace+"/"+name) {
-			keys = append(keys, deploymentKey(cd.Namespace, cd.Name))
-		}
-		return nil
-	})
-	return keys, err
+	}
+	for _, ref := range now {
+		c.referrers[ref] = append(c.referrers[ref], own)
+	}
+	if c.references[key] = now; len(now) == 0 {
+		delete(c.references, key)
+	}
+	return true
 }
 
 // refersTo lists the Secrets and ConfigMaps that the objects refer to, by namespace/name.

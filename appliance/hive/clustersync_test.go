@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/controller"
 	"landfall/appliance/objects"
 	"landfall/store"
 )
@@ -203,4 +204,24 @@ func (b *clusterBench) requireAgreement(apiVIP string) {
 	w, err := clusterWishes(clusterPair{cd: b.cd(), aci: aci}, cluster)
 	require.NoError(b, err)
 	require.Empty(b, keptFields(w, cluster))
+}
+
+func TestWhatAClusterDeploymentRefersToLeadsToIt(t *testing.T) {
+	b := newClusterBench(t)
+	naming := func(name string) []controller.Key {
+		keys, err := b.clusters.deploymentsNaming(nil, "site", name)
+		require.NoError(t, err)
+		return keys
+	}
+	b.given(threeNodesManifest, nil)
+	require.Equal(t, []controller.Key{deploymentKey("site", "one")}, naming("pull"))
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
+		aci.Spec.ManifestsConfigMapRefs = []hiveext.ManifestsConfigMapReference{{Name: "extra"}}
+	})
+	require.Len(t, naming("extra"), 1)
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.ManifestsConfigMapRefs = nil })
+	require.Empty(t, naming("extra"))
+	b.delete(objects.ClusterDeployments, "site", "one")
+	require.Empty(t, naming("pull"))
+	require.Empty(t, b.clusters.references)
 }
