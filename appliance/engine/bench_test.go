@@ -50,7 +50,7 @@ type rowHits struct{ host, cluster []atomic.Int64 }
 func newBench(t testing.TB, hits *rowHits) *bench {
 	t.Helper()
 	clock := clockwork.NewFakeClockAt(noon)
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock})
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock, NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b := &bench{TB: t, clock: clock, authority: testCertificate(t)}

@@ -23,7 +23,7 @@ import (
 func rememberingBench(t *testing.T, each, all int64) *bench {
 	t.Helper()
 	b := newBench(t, nil)
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: History(each, all)})
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: History(each, all), NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b.Engine = b.engineOver(db, nil)

@@ -48,7 +48,7 @@ func TestRandomWalks(t *testing.T) {
 	for range parallelWalks {
 		workers.Go(func() {
 			clock := clockwork.NewFakeClockAt(noon)
-			db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock})
+			db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock, NoSync: true})
 			if err != nil {
 				t.Error(err)
 				return

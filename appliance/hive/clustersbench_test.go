@@ -48,7 +48,7 @@ type clusterBench struct {
 func newClusterBench(t testing.TB) *clusterBench {
 	t.Helper()
 	clock := clockwork.NewFakeClockAt(morning)
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock})
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock, NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b := &clusterBench{

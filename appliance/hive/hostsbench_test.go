@@ -53,7 +53,7 @@ type ruleSet struct {
 func newHostsBench(t testing.TB) *hostsBench {
 	t.Helper()
 	b := &hostsBench{TB: t, clock: clockwork.NewFakeClockAt(morning), rules: map[ruleSet]*mirror.Import{}, images: map[string]string{}}
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock})
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b.Hosts = NewHosts(HostsOptions{

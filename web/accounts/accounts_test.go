@@ -50,7 +50,7 @@ func newSite(t *testing.T) *site {
 	dir := t.TempDir()
 	// The upstream client compares what it is given with the machine's own clock.
 	clock := clockwork.NewFakeClockAt(time.Now())
-	db, err := store.Open(t.Context(), dir, store.Options{Clock: clock})
+	db, err := store.Open(t.Context(), dir, store.Options{Clock: clock, NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	key, err := sitekey.LoadOrCreate(dir)

@@ -41,7 +41,7 @@ type served struct {
 
 func newServed(t testing.TB) *served {
 	t.Helper()
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	e, err := engine.New(engine.Options{

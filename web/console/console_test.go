@@ -47,7 +47,7 @@ type site struct {
 func newSite(t *testing.T, ui fstest.MapFS) *site {
 	t.Helper()
 	s := &site{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), images: &images{}, rows: store.NewBucket[string]("hosts", 1)}
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s.db = db
