@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/go-logr/logr"
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -22,10 +23,13 @@ type Admission struct{}
 
 var _ admission.ValidationInterface = Admission{}
 
+// rulesLog guards the one log that controller-runtime has for the whole process: it takes none from two at once.
+var rulesLog sync.Once
+
 // NewAdmission returns the rules for BareMetalHosts.
 func NewAdmission() Admission {
 	// metal3's rules tell the log of controller-runtime what they look at, and that complains on stderr if it is not given one.
-	ctrllog.SetLogger(logr.Discard())
+	rulesLog.Do(func() { ctrllog.SetLogger(logr.Discard()) })
 	return Admission{}
 }
 

@@ -2,6 +2,7 @@ package metal_test
 
 import (
 	"encoding/json"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,4 +89,12 @@ func TestHostsAreRefusedAsByMetal3sWebhook(t *testing.T) {
 			require.True(t, apierrors.IsForbidden(err))
 		})
 	}
+}
+
+func TestAppliancesOfOneProcessBeginSideBySide(t *testing.T) {
+	var begun sync.WaitGroup
+	for range 8 {
+		begun.Go(func() { metal.NewAdmission() })
+	}
+	begun.Wait()
 }
