@@ -32,9 +32,10 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 
 test: test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e
 
-# The race detector is the only thing here that needs a C compiler.
+# The race detector is the only thing here that needs a C compiler. A program that it watches waits a second before it ends, for races of those
+# who go on until then; these tests have waited for everybody by then, and start many programs.
 test-go: assets/ui/index.html
-	CGO_ENABLED=1 go test -race -timeout 20m ./...
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -timeout 20m ./...
 
 # Ten thousand random walks over the state machines, and which transitions they took; thousands of histories told to AMS
 # over a line where everything goes wrong.

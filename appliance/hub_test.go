@@ -35,7 +35,7 @@ func (k *kubectlOnce) program() (string, error) {
 		if k.dir, k.err = os.MkdirTemp("", "landfall-kubectl-"); k.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", k.dir, "landfall/web/kube/kubectl")
+		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", k.dir, "landfall/web/kube/kubectl")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if said, err := build.CombinedOutput(); err != nil {
 			k.err = fmt.Errorf("build kubectl: %w: %s", err, said)
@@ -162,10 +162,14 @@ func (d *hub) documents(name string, with given, namespaces ...string) (string, 
 	return strings.Join(documents, "\n---\n"), nil
 }
 
+// waitLimit ends a wait for what does not come. An installation takes twenty seconds of a processor under the race detector, and several go on
+// side by side, beside other tests.
+const waitLimit = 4 * time.Minute
+
 // wait has kubectl wait until an object is as told: "condition=Completed", "jsonpath={…}=…", "delete".
 func (d *hub) wait(t *testing.T, namespace, object, what string) {
 	t.Helper()
-	_, err := d.try(t.Context(), "", "wait", "-n", namespace, "--for="+what, object, "--timeout=90s")
+	_, err := d.try(t.Context(), "", "wait", "-n", namespace, "--for="+what, object, "--timeout="+waitLimit.String())
 	if err != nil {
 		shown, showErr := d.try(t.Context(), "", "get", "-n", namespace, object, "-o", `jsonpath={.status.conditions} {.status.debugInfo}`)
 		events, eventsErr := d.try(t.Context(), "", "get", "events", "-n", namespace)
