@@ -154,8 +154,8 @@ func (c *change) setReport(h *hostRecord, name, text string, parsed func(*invent
 	if err := c.alterFacts(h, parsed); err != nil {
 		return err
 	}
-	raw := json.RawMessage(text)
-	return reportRows.Put(c.tx, hostKey(h)+"/"+name, &raw)
+	row := rowOf(text)
+	return reportRows.Put(c.tx, hostKey(h)+"/"+name, &row)
 }
 
 // clearReport forgets one part of what a host's agent has said.

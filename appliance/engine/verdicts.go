@@ -38,3 +38,6 @@ func (c *change) setValidations(subject string, text json.RawMessage) (before js
 
 // textOf is a row's text as a string, without a copy: nobody alters what was read of a row.
 func textOf(row json.RawMessage) string { return unsafe.String(unsafe.SliceData(row), len(row)) }
+
+// rowOf is a text as that of a row to be written, without a copy: a row is copied when it is written.
+func rowOf(text string) json.RawMessage { return unsafe.Slice(unsafe.StringData(text), len(text)) }

@@ -34,6 +34,13 @@ func requireSame[T any](t *testing.T, text []byte) {
 	gotText, err := fastjson.Marshal(&got)
 	require.Equal(t, wantErr, err)
 	require.Equal(t, string(wantText), string(gotText))
+
+	var gotAgain T
+	require.NoError(t, fastjson.UnmarshalText(string(text), &gotAgain))
+	require.Equal(t, want, gotAgain)
+	textAgain, err := fastjson.MarshalText(&gotAgain)
+	require.NoError(t, err)
+	require.Equal(t, string(wantText), textAgain)
 }
 
 func FuzzTheOutcomeIsThatOfEncodingJSON(f *testing.F) {

@@ -66,8 +66,8 @@ func readAll(r *http.Request) ([]byte, error) {
 
 // valid returns the value if its lists have no null in them and its model's Validate method accepts it.
 func valid[T any](value *T) (*T, error) {
-	if place := nullMember(reflect.ValueOf(value), ""); place != "" {
-		return nil, unfit("%s in body is null; leave it out of its list", place)
+	if place := nullMember(reflect.ValueOf(value)); place != "" {
+		return nil, unfit("%s in body is null; leave it out of its list", strings.TrimLeft(place, "."))
 	}
 	model, ok := any(value).(interface{ Validate(strfmt.Registry) error })
 	if !ok {
@@ -79,36 +79,48 @@ func valid[T any](value *T) (*T, error) {
 	return value, nil
 }
 
-// nullMember finds a null in a list of a value, which no model's Validate method minds, and names its place.
-func nullMember(value reflect.Value, place string) string {
+// nullMember finds a null in a list of a value, which no model's Validate method minds, and names its place, which begins with a
+// dot; "" if there is none.
+func nullMember(value reflect.Value) string {
 	switch value.Kind() {
 	case reflect.Pointer:
 		if !value.IsNil() {
-			return nullMember(value.Elem(), place)
+			return nullMember(value.Elem())
 		}
 	case reflect.Struct:
 		for i := range value.NumField() {
+			if !mayHoldList(value.Field(i).Kind()) {
+				continue
+			}
 			field := value.Type().Field(i)
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if !field.IsExported() || name == "-" {
 				continue
 			}
-			if found := nullMember(value.Field(i), strings.TrimPrefix(place+"."+name, ".")); found != "" {
-				return found
+			if found := nullMember(value.Field(i)); found != "" {
+				return "." + name + found
 			}
 		}
 	case reflect.Slice:
+		if !mayHoldList(value.Type().Elem().Kind()) {
+			return ""
+		}
 		for i := range value.Len() {
-			member, where := value.Index(i), fmt.Sprintf("%s.%d", place, i)
+			member := value.Index(i)
 			if member.Kind() == reflect.Pointer && member.IsNil() {
-				return where
+				return fmt.Sprintf(".%d", i)
 			}
-			if found := nullMember(member, where); found != "" {
-				return found
+			if found := nullMember(member); found != "" {
+				return fmt.Sprintf(".%d%s", i, found)
 			}
 		}
 	}
 	return ""
+}
+
+// mayHoldList tells whether nullMember looks into a value of the kind.
+func mayHoldList(kind reflect.Kind) bool {
+	return kind == reflect.Pointer || kind == reflect.Struct || kind == reflect.Slice
 }
 
 func refuse(err error, body []byte, offset int64) error {

@@ -186,7 +186,7 @@ type wire struct {
 // memory: an inventory without them says nothing about the machine, unless the agent had to cut all of it.
 func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	var w wire
-	if err := fastjson.Unmarshal([]byte(text), &w); err != nil {
+	if err := fastjson.UnmarshalText(text, &w); err != nil {
 		return nil, nil, fmt.Errorf("the inventory is not valid JSON: %w", err)
 	}
 	inv := &w.Inventory
@@ -212,11 +212,11 @@ func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 
 // Encode renders an inventory as it is kept in models.Host.
 func Encode(inv *models.Inventory, truncation *Truncation) (string, error) {
-	b, err := fastjson.Marshal(wire{Inventory: *inv, Truncation: truncation})
+	text, err := fastjson.MarshalText(&wire{Inventory: *inv, Truncation: truncation})
 	if err != nil {
 		return "", fmt.Errorf("encode the inventory: %w", err)
 	}
-	return string(b), nil
+	return text, nil
 }
 
 // ID is the host's id, empty when the record has none.
