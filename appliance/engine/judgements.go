@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -113,11 +114,14 @@ var (
 	sumCatalogs = summerOf[map[string]string]()
 )
 
+// summarySize is about what a summary takes in bytes.
+const summarySize = 4 << 10
+
 // inputsOf is a digest of all that the validations of a host look at.
 func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *roster) [sha256.Size]byte {
 	record := h.API
 	record.UpdatedAt = time.Time{} // of its last writing
-	c.scratch = sumHost(c.scratch[:0], &record)
+	c.scratch = sumHost(slices.Grow(c.scratch[:0], summarySize), &record)
 	c.scratch = binary.LittleEndian.AppendUint64(c.scratch, h.Reported)
 	c.scratch = strconv.AppendBool(c.scratch, c.connected(h))
 	c.scratch = sumInfraEnv(c.scratch, &env.API)
@@ -151,7 +155,7 @@ func (w *roster) digest() []byte {
 		for i, h := range w.hosts {
 			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials, h.Role(), h.Inventory != nil}
 		}
-		sum := sha256.Sum256(sumRoster(nil, &inputs))
+		sum := sha256.Sum256(sumRoster(make([]byte, 0, summarySize), &inputs))
 		w.inputs = sum[:]
 	}
 	return w.inputs
