@@ -54,6 +54,14 @@ func (s clusterState) startable() bool {
 	return *s.cluster.Status == models.ClusterStatusReady && !s.held && s.known == s.wanted && s.approved == s.wanted.total() && s.unsynced == 0 && s.behind == 0
 }
 
+// rests is how long an installation does not begin by itself yet because its last preparation failed.
+func (s clusterState) rests(now time.Time) time.Duration {
+	if s.cluster.LastInstallationPreparation.Status != models.LastInstallationPreparationStatusFailed {
+		return 0
+	}
+	return max(0, time.Time(s.cluster.StatusUpdatedAt).Add(retryPreparation).Sub(now))
+}
+
 // clusterConditions are the conditions that follow from the engine's cluster.
 func clusterConditions(s clusterState) []installCondition {
 	return []installCondition{validated(s), requirementsMet(s), completed(s), failed(s), stopped(s), lastPreparation(s)}

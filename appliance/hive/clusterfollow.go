@@ -359,6 +359,9 @@ func (c *Clusters) goOn(ctx context.Context, s *situation) error {
 	id := s.view.ID.String()
 	switch {
 	case state.startable():
+		if s.rests = state.rests(c.Clock.Now()); s.rests > 0 {
+			return nil
+		}
 		_, err := c.engine.InstallCluster(ctx, id)
 		return err
 	case *state.cluster.Status == models.ClusterStatusInstalled && *state.cluster.Kind == models.ClusterKindCluster && !s.acted.Adopted:

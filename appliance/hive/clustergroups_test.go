@@ -601,6 +601,30 @@ func TestAnInstallationThatFails(t *testing.T) {
 	b.deploymentCondition("ProvisionStopped", "True", "InstallAttemptsLimitReached")
 }
 
+func TestAnInstallationWhosePreparationFailedBeginsAgainAfterAWhile(t *testing.T) {
+	b := newClusterBench(t)
+	b.given(threeNodesManifest, nil)
+	b.apply(infraEnvOfOne)
+	machines := b.machines(3)
+	b.approve(machines...)
+	b.releases.failure = errors.New("the registry is away")
+	b.prepare()
+	b.quiet()
+	b.condition(hiveext.ClusterLastInstallationPreparationFailedCondition, "True", "The last installation preparation failed", "the registry is away")
+	begun := func() int {
+		wanted, err := b.engine.Stepper().Preparations()
+		require.NoError(t, err)
+		return len(wanted)
+	}
+	require.Zero(t, begun(), "not at once: it would fail for the same reason")
+	b.releases.failure = nil
+	b.report(machines...)
+	require.Zero(t, begun())
+	b.passed(retryPreparation)
+	b.report(machines...)
+	require.Equal(t, 1, begun())
+}
+
 func TestAnInstallationThatIsCancelled(t *testing.T) {
 	b := newClusterBench(t)
 	b.installingSingleNode()

@@ -51,6 +51,8 @@ const (
 const (
 	retryBehind    = time.Second // hosts are told by the Agents' own reconciler
 	retryManifests = time.Minute
+	// retryPreparation is when an installation begins again by itself whose preparation failed: for the same reason most often.
+	retryPreparation = time.Minute
 )
 
 // ClustersOptions is what [Clusters] needs.
@@ -143,7 +145,7 @@ func (c *Clusters) Reconcile(ctx context.Context, namespace, name string) (time.
 	case s.behind:
 		return retryBehind, nil
 	}
-	return 0, nil
+	return s.rests, nil
 }
 
 // follow does what the objects ask for, until they ask for nothing more.

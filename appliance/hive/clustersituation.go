@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -28,6 +29,7 @@ type situation struct {
 	namespace, name string // of the ClusterDeployment
 
 	behind bool                // Agents of it have yet to be followed
+	rests  time.Duration       // its installation does not begin before, as its preparation failed
 	view   *engine.ClusterView // nil: the engine has no such cluster
 	acted  acted               // what the cluster has followed
 	held   string              // its pull secret

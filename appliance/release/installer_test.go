@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -616,4 +617,11 @@ func TestInstallerNamesTheImageTheMirrorLacks(t *testing.T) {
 	_, _, err = l.Installer(context.Background(), p, nil, nil)
 	var missing *MissingImageError
 	require.ErrorAs(t, err, &missing)
+}
+
+func TestACacheThatIsNamedFromTheWorkingFolderIsFoundFromElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	library, err := New(Options{Mirror: mirror.NewClient(nil, mirror.ClientOptions{}), CacheDir: "cache", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(library.installersDir()), "programs are run in folders of their own")
 }

@@ -71,8 +71,12 @@ func New(o Options) (*Library, error) {
 	if o.Clock == nil {
 		o.Clock = clockwork.NewRealClock()
 	}
+	dir, err := filepath.Abs(o.CacheDir) // programs are run elsewhere
+	if err != nil {
+		return nil, fmt.Errorf("open the release cache: %w", err)
+	}
 	l := &Library{mirror: o.Mirror, shelf: &shelf{
-		dir: o.CacheDir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
+		dir: dir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
 		payloads: map[payloadKey]*Payload{}, inUse: map[string]int{}, flights: map[string]*flight{},
 		extracting: make(chan struct{}, 1),
 	}}
