@@ -71,7 +71,12 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
     bootHosts: (infraEnvId, count, { speed = 40, faults = '' } = {}) => {
       const crew = run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--count', String(count), '--speed', String(speed), '--faults', faults);
       crews.push(crew);
-      return { powerOff: () => finish(crew) };
+      return {
+        powerOff: () => finish(crew),
+        /** Holds the hosts where they are, or lets them go on. */
+        hold: () => crew.child.kill('SIGSTOP'),
+        release: () => crew.child.kill('SIGCONT'),
+      };
     },
     /** What the appliance and the hosts have written, for a failed test. */
     output: () => [appliance, ...crews].map((program) => program.output()).join('\n'),

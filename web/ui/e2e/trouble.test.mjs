@@ -32,12 +32,15 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.reload();
     await heading(name).waitFor();
   };
-  const install = async () => {
+  const install = async (justBefore = () => undefined) => {
     for (const page of ['Storage', 'Networking', 'Review and create']) {
       await next();
       await heading(page).waitFor();
     }
-    await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).click();
+    const start = page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false });
+    await start.waitFor();
+    justBefore();
+    await start.click();
     await heading('Installation progress').waitFor();
   };
 
@@ -180,8 +183,9 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
   };
 
   step('cancels while the installation is prepared, and can start it again at once', async () => {
-    await install();
+    await install(() => hosts.hold()); // the preparation lasts until they have done what they are asked for
     await abort();
+    hosts.release();
     await heading('Review and create').waitFor();
     await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).waitFor();
   });
