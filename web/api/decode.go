@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/labstack/echo/v4"
-	"github.com/openshift/assisted-service/models"
 
 	"landfall/store/fastjson"
 	"landfall/web/problem"
@@ -36,12 +35,6 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 		return nil, problem.BadRequest("the request has no body; this operation takes a JSON object")
 	}
 	value := new(T)
-	if reply, ok := any(value).(*models.StepReply); ok && !strict {
-		if plain, ok := plainReply(body); ok {
-			*reply = *plain
-			return valid(value)
-		}
-	}
 	if !strict {
 		if err := fastjson.Unmarshal(body, value); err == nil {
 			return valid(value)
