@@ -214,6 +214,7 @@ type crashed struct {
 
 	happened chan simulate.Event // what the crew does
 	stages   map[string][]string // by host, those it reported
+	steps    map[string]bool     // by host and type, those that agents carried out
 	silent   int                 // lives in a row in which the crew had nothing to say
 	phase    atomic.Value        // of string
 	seen     identity
@@ -231,7 +232,7 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 	ctx, cancel := context.WithTimeout(t.Context(), installationLimit)
 	defer cancel()
 
-	in.happened, in.stages = make(chan simulate.Event, 4096), make(map[string][]string)
+	in.happened, in.stages, in.steps = make(chan simulate.Event, 4096), make(map[string][]string), make(map[string]bool)
 	crew := &simulate.Crew{
 		URL: in.address, InfraEnvID: in.envID.String(), Count: crashHosts, Speed: 600, Seed: uint64(in.number),
 		Observer: func(event simulate.Event) { in.happened <- event },
@@ -262,10 +263,11 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 // say. It reports whether the crew ended before.
 func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
-	more := 1 + in.chance.IntN(8)
-	// An appliance that always dies before the installer is extracted would never have one: its lives get longer, by four each time, and
-	// where its starts take longer, all else does.
-	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << min(2*in.silent, 6) * max(1, in.starting/(200*time.Millisecond))
+	// An appliance that always dies before the installer is extracted, or before the person at it has pressed Install, would never get on:
+	// its lives get longer, by four each time, and where its starts take longer, all else does.
+	longer := min(2*in.silent, 6)
+	more := (1 + in.chance.IntN(8)) << longer
+	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << longer * max(1, in.starting/(200*time.Millisecond))
 	in.silent++
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -306,12 +308,19 @@ func (in *crashed) drain() {
 	}
 }
 
-// note takes down what the crew does. It reports whether that is more than some percents of a stage.
+// note takes down what the crew does. It reports whether that moves the installation: some percents of a stage don't, nor what an agent
+// has found out before.
 func (in *crashed) note(event simulate.Event) bool {
-	if event.Kind != simulate.EventStage {
+	id, stage := event.HostID.String(), string(event.Stage)
+	switch event.Kind {
+	case simulate.EventStage:
+	case simulate.EventStep:
+		known := in.steps[id+event.Info]
+		in.steps[id+event.Info] = true
+		return !known
+	default:
 		return true
 	}
-	id, stage := event.HostID.String(), string(event.Stage)
 	if slices.Contains(in.stages[id], stage) {
 		return false
 	}

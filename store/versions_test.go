@@ -248,8 +248,7 @@ func TestListsAndWatchesAgreeWhateverHappens(t *testing.T) {
 				t.Error(err)
 			}
 			w := things.Watch(ctx, db, from, store.Range{})
-			var last uint64
-			end := uint64(0)
+			last, end := from, uint64(0)
 			for end == 0 || last < end {
 				select {
 				case end = <-done:

@@ -74,7 +74,7 @@ func TestServeDoesNotStartOnADatabaseThatIsDamagedOrNewerAndLeavesItAlone(t *tes
 				return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 9))
 			}))
 			require.NoError(t, file.Close())
-		}, []string{"was written by a newer Landfall (schema 9, this one knows 1)", "use the newer Landfall, or restore a backup"}},
+		}, []string{"was written by a newer Landfall (schema 9, this one knows 2)", "use the newer Landfall, or restore a backup"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
