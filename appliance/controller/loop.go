@@ -53,6 +53,9 @@ type Relation struct {
 	Of objects.Kind
 	// To lists the objects that are to be reconciled. The changed object may be gone.
 	To func(tx *store.Tx, namespace, name string) ([]Key, error)
+	// Missing says that these are to be reconciled when the loop begins, too, because they may be objects that are not there. Those that are there
+	// are without it.
+	Missing bool
 }
 
 const (
@@ -183,14 +186,37 @@ func (l *Loop) takeAll() (revision uint64, err error) {
 				return err
 			}
 		}
-		return nil
+		missing, err := l.missing(tx)
+		keys = append(keys, missing...)
+		return err
 	})
 	l.mu.Lock()
-	l.seen, l.ended = revision, false
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		l.add(key)
+	}
+	l.seen, l.ended = revision, false // at once with what is to be done of it: see Quiet
 	l.idle.Broadcast()
-	l.mu.Unlock()
-	l.Enqueue(keys...)
 	return revision, err
+}
+
+// missing lists what relations lead to that may not be there.
+func (l *Loop) missing(tx *store.Tx) (keys []Key, err error) {
+	for kind, relations := range l.relations {
+		for _, relation := range relations {
+			if !relation.Missing {
+				continue
+			}
+			if err := objects.Names(tx, kind, "", func(namespace, name string) error {
+				related, err := relation.To(tx, namespace, name)
+				keys = append(keys, related...)
+				return err
+			}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return keys, nil
 }
 
 // follow takes in changes until the context ends. Changes of other rows count too, so that Quiet knows what has been looked at.

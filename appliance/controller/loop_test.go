@@ -125,6 +125,17 @@ func TestWhatDependsOnAnObjectIsReconciledWithIt(t *testing.T) {
 	require.Equal(t, 2, s.r.called("site"))
 }
 
+func TestWhatIsMissingIsReconciledAtTheStartIfSomethingAsksForIt(t *testing.T) {
+	for _, missing := range []bool{true, false} {
+		s := newSite(t)
+		s.create(objects.Secrets, "pull")
+		s.run(controller.Relation{Of: objects.Secrets, Missing: missing, To: func(_ *store.Tx, namespace, _ string) ([]controller.Key, error) {
+			return []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "absent"}}, nil
+		}})
+		require.Equal(t, missing, s.r.called("absent") == 1)
+	}
+}
+
 func TestAFailureIsTriedAgainLaterAndLater(t *testing.T) {
 	s := newSite(t)
 	s.r.do = func(_ string, call int) (time.Duration, error) {

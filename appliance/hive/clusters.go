@@ -99,7 +99,7 @@ func (c *Clusters) Kind() objects.Kind { return objects.ClusterDeployments }
 // relations lists what else a ClusterDeployment depends on.
 func (c *Clusters) relations() []controller.Relation {
 	return []controller.Relation{
-		{Of: objects.AgentClusterInstalls, To: c.deploymentsOfInstall},
+		{Of: objects.AgentClusterInstalls, To: c.deploymentsOfInstall, Missing: true},
 		{Of: objects.Secrets, To: c.deploymentsNaming},
 		{Of: objects.ConfigMaps, To: c.deploymentsNaming},
 		{Of: objects.ClusterImageSets, To: func(tx *store.Tx, _, _ string) ([]controller.Key, error) { return c.unregistered(tx) }},
