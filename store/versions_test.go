@@ -248,11 +248,11 @@ func TestListsAndWatchesAgreeWhateverHappens(t *testing.T) {
 				t.Error(err)
 			}
 			w := things.Watch(ctx, db, from, store.Range{})
-			last, end := from, uint64(0)
+			last, end, told := from, uint64(0), done
 			for end == 0 || last < end {
 				select {
-				case end = <-done:
-					continue
+				case end = <-told:
+					told = nil // the others are to be told too
 				case batch, ok := <-w.C():
 					if !ok {
 						t.Error(w.Err())
