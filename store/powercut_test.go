@@ -298,13 +298,7 @@ func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
 				}
 			}
 			require.Greater(t, failures, 3)
-			copied := t.TempDir() // as if the process were killed
-			for _, name := range []string{store.FileName, "landfall.wal"} {
-				text, err := os.ReadFile(filepath.Join(dir, name))
-				require.NoError(t, err)
-				require.NoError(t, os.WriteFile(filepath.Join(copied, name), text, 0o600))
-			}
-			h.requireOneOf(t, random, copied, h.acked.Load(), h.acked.Load()+int64(unknown), 1)
+			h.requireOneOf(t, random, killed(t, dir), h.acked.Load(), h.acked.Load()+int64(unknown), 1)
 			if err := db.Close(); err != nil {
 				require.ErrorIs(t, err, syscall.EIO)
 			}
