@@ -132,7 +132,7 @@ func (db *DB) ahead(tx *Tx) error {
 	if db.pin == nil {
 		// The first update since the start; the file may be a copy that nobody has synced.
 		if err := errors.Join(db.disk.sync(db.file), syncDirs(db.dir)); err != nil {
-			return err
+			return db.fail(err)
 		}
 		if err := db.base(); err != nil {
 			return err
@@ -192,8 +192,9 @@ func (db *DB) swapPin(pin *bolt.Tx) error {
 	return old.Rollback()
 }
 
-// checkpoint makes bbolt's file safe as it is and has the log begin anew. The caller holds the turn. After an error the database takes no more updates:
-// what is on the disk isn't known then, but for the checkpoint before and the log, from which the next start goes on.
+// checkpoint makes bbolt's file safe as it is and has the log begin anew. The caller holds the turn. After a failure to
+// sync the database takes no more updates: what is on the disk isn't known then, but for the checkpoint before and the log, from which the next start
+// goes on.
 func (db *DB) checkpoint() error {
 	db.bolt.NoFreelistSync = false
 	err := db.transact(func(*bolt.Tx) error { return nil })
@@ -205,9 +206,15 @@ func (db *DB) checkpoint() error {
 		err = db.base()
 	}
 	if err != nil {
-		db.broken = fmt.Errorf("the disk failed at a checkpoint; start Landfall again when it is in order: %w", err)
+		return db.fail(err)
 	}
-	return err
+	return nil
+}
+
+// fail has the database take no more updates.
+func (db *DB) fail(err error) error {
+	db.broken = fmt.Errorf("the disk failed at a checkpoint; start Landfall again when it is in order: %w", err)
+	return db.broken
 }
 
 // keep makes a checkpoint whenever the log has become long, until the database closes.
@@ -226,10 +233,13 @@ func (db *DB) keep() {
 			return
 		case db.turn <- struct{}{}:
 		}
-		if err == nil {
+		switch {
+		case db.broken != nil:
+			err = nil // it was said; that the next sync goes well doesn't bring back what the one that failed has lost
+		case err == nil:
 			err = db.checkpoint()
-		} else {
-			db.broken = err
+		default:
+			err = db.fail(err)
 		}
 		if err != nil {
 			db.logger.Error("checkpoint failed", "path", db.path, "error", err)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
@@ -305,4 +306,51 @@ func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
 			h.requireOneOf(t, random, dir, h.acked.Load(), h.acked.Load()+int64(unknown), 1)
 		})
 	}
+}
+
+func TestAfterASyncOfTheDatabaseFailedNoCheckpointIsMadeWhateverLaterOnesSay(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 7))
+	dir := t.TempDir()
+	h := &history{models: []*model{newModel()}}
+	begun, failing := make(chan struct{}), make(chan struct{})
+	var armed atomic.Bool
+	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(func(file *os.File) error {
+		if filepath.Base(file.Name()) == store.FileName && armed.CompareAndSwap(true, false) {
+			close(begun)
+			<-failing
+			return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO} // Linux says it once
+		}
+		return store.Datasync(file)
+	}))
+	require.NoError(t, err)
+	require.NoError(t, h.update(random, db))
+	armed.Store(true)
+	for waiting := true; waiting; {
+		require.NoError(t, h.update(random, db))
+		select {
+		case <-begun:
+			waiting = false
+		default:
+		}
+	}
+	for range 10 { // the next checkpoint is asked for already
+		require.NoError(t, h.update(random, db))
+	}
+	headers := func() []byte {
+		text, err := os.ReadFile(filepath.Join(dir, "landfall.wal"))
+		require.NoError(t, err)
+		return text[:2*4096]
+	}
+	before := headers()
+	close(failing)
+	require.Eventually(t, func() bool { return h.update(random, db) != nil }, time.Minute, time.Millisecond)
+	for range 20 {
+		var failure *store.WriteError
+		require.ErrorAs(t, h.update(random, db), &failure)
+		require.ErrorIs(t, failure, syscall.EIO)
+		require.False(t, failure.Unknown)
+	}
+	require.ErrorIs(t, db.Close(), syscall.EIO)
+	require.Equal(t, before, headers(), "the log still goes on from the checkpoint before")
+	h.requireOneOf(t, random, dir, h.acked.Load(), h.acked.Load(), 1)
 }
