@@ -2,9 +2,11 @@ package appliance
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apiserver/pkg/admission"
 
+	"landfall/appliance/engine"
 	"landfall/appliance/metal"
 	"landfall/store"
 )
@@ -16,6 +18,17 @@ func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
 		Spokes: reach, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles, Logger: a.log,
 		InfraEnvID: func(tx *store.Tx, namespace, name string) (string, error) {
 			return a.engine.Rows(tx).InfraEnvOf(namespace + "/" + name)
+		},
+		HostKey: func(tx *store.Tx, namespace, name string) (string, error) {
+			return a.engine.Rows(tx).HostOf(namespace + "/" + name)
+		},
+		RestartHost: func(ctx context.Context, key string) error {
+			infraEnv, host, _ := strings.Cut(key, "/")
+			err := a.engine.RestartHost(ctx, infraEnv, host)
+			if kind := engine.KindOf(err); kind == engine.Conflict || kind == engine.NotFound {
+				return nil // the Agent has changed since it was read, and its host is looked at again
+			}
+			return err
 		},
 	})
 	controllers.AddTo(k.loop)

@@ -104,7 +104,7 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 			return err
 		}
 		silent := slices.Contains([]string{disconnected, disconnectedUnbound}, *h.API.Status)
-		news = silent && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
+		news = silent && !h.restarts() && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
 			poll.AgentVersion != "" && poll.AgentVersion != h.API.DiscoveryAgentVersion ||
 			poll.Timestamp != 0 && (h.API.Timestamp == 0 || drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp), skew(now, poll.Timestamp)))
 		return nil

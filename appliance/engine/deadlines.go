@@ -67,6 +67,10 @@ func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 			return time.Time{}, 0 // told already, and not to be ended
 		}
 		began, limit = h.API.StageUpdatedAt, c.e.Timeouts.stage(h.API.Progress.CurrentStage, c.singleNode(h))
+	case disconnected, disconnectedUnbound:
+		if h.restarts() {
+			began, limit = strfmt.DateTime(h.Restarting), c.e.Timeouts.HostDisconnected
+		}
 	case pendingUserAction:
 		limit = c.e.Timeouts.UserAction
 	case resetting:
@@ -319,6 +323,10 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 	late := !limit.IsZero() && !c.now.Before(limit)
 	if (c.connected(h) || !silenceMatters(h)) && !late {
 		return c.setHostDeadline(key, h)
+	}
+	if h.restarts() {
+		h.Restarting = time.Time{} // if its agent is heard still, it was not restarted
+		c.saveHost(h)
 	}
 	// The change that follows sets the next deadline; should nothing follow, the host is looked at again later.
 	c.settleLater(h)

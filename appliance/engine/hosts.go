@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
@@ -71,7 +72,7 @@ func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion st
 	}
 	c.e.seen(key)
 	h.API.DiscoveryAgentVersion = agentVersion
-	h.API.RegisteredAt = c.dateTime()
+	h.API.RegisteredAt, h.Restarting = c.dateTime(), time.Time{}
 	return h, c.registerAgain(h)
 }
 
@@ -142,6 +143,30 @@ func (c *change) registerAgain(h *hostRecord) error {
 			return err
 		}
 	}
+	c.settleLater(h)
+	return nil
+}
+
+// RestartHost notes that a host's machine is about to be restarted to boot a newer image of its infra-env. The host counts as
+// disconnected until its agent registers again, so that no installation begins with a machine that is about to go; should that never
+// happen, a host that is still heard counts again after Timeouts.HostDisconnected. It is refused with kind Conflict when an
+// installation has the host.
+func (e *Engine) RestartHost(ctx context.Context, infraEnvID, hostID string) error {
+	return e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		return c.restartHost(h)
+	})
+}
+
+func (c *change) restartHost(h *hostRecord) error {
+	if _, err := c.fireHost(h, onRestart, ""); err != nil {
+		return err
+	}
+	h.Restarting = c.now
+	c.saveHost(h)
 	c.settleLater(h)
 	return nil
 }

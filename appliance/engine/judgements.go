@@ -123,7 +123,7 @@ func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *roster) [sha256
 	record.UpdatedAt = time.Time{} // of its last writing
 	c.scratch = sumHost(slices.Grow(c.scratch[:0], summarySize), &record)
 	c.scratch = binary.LittleEndian.AppendUint64(c.scratch, h.Reported)
-	c.scratch = strconv.AppendBool(c.scratch, c.connected(h))
+	c.scratch = strconv.AppendBool(strconv.AppendBool(c.scratch, c.connected(h)), h.restarts())
 	c.scratch = sumInfraEnv(c.scratch, &env.API)
 	if w != nil {
 		c.scratch = append(c.scratch, w.digest()...)

@@ -102,6 +102,7 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 		{"silence", func() error { b.pass(5*time.Minute, h); return nil }},
 		{"time", func() error { b.pass(time.Duration(rng.IntN(3))*time.Minute, there...); return nil }},
 		{"a restart", h.register},
+		{"a restart by its BMC", func() error { return b.RestartHost(b.Context(), h.env, h.id) }},
 		{"another host name", host(&models.HostUpdateParams{HostName: pick("node-1", "node-2", "other", "localhost")})},
 		{"another role", host(&models.HostUpdateParams{HostRole: pick("master", "worker", "auto-assign", "arbiter")})},
 		{"another cluster name", update(&models.V2ClusterUpdateParams{Name: pick("bench", "stern")})},

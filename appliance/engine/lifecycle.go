@@ -21,6 +21,7 @@ const (
 	onProgress      trigger = "progress"       // the installer reported a stage
 	onFailure       trigger = "failure"        // the installer reported that it failed
 	onMediaLost     trigger = "media lost"     // the agent can't read the discovery image any more
+	onRestart       trigger = "restart"        // the machine is about to be restarted to boot a newer image
 	onInstall       trigger = "install"        // a person pressed Install: of a cluster, or of a host that joins one
 	onCancel        trigger = "cancel"         // a person cancelled the installation
 	onReset         trigger = "reset"          // a person reset the cluster or host

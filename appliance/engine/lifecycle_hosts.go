@@ -67,6 +67,7 @@ var (
 const (
 	sentenceLost      = "The host's agent has not been heard for some minutes. Check that it is switched on and reaches this appliance."
 	sentenceMediaLost = "The host can no longer read its discovery image. Attach the image again and restart the host."
+	sentenceRestarts  = "The host is restarted to boot a newer image of its infra-env; its agent registers again by itself."
 	sentenceReady     = "The host is ready to be installed."
 	sentenceWaiting   = "Waiting for the host to report its hardware."
 	sentenceTaken     = "The host was taken from its cluster. Restart it from the discovery image to use it again."
@@ -127,6 +128,9 @@ func hostReports() []row[hostSituation] {
 // hostOrders are what people do with a host.
 func hostOrders() []row[hostSituation] {
 	return []row[hostSituation]{
+		{on: onRestart, from: in(undecided, binding), to: disconnected, info: says(sentenceRestarts)},
+		{on: onRestart, from: in(undecidedUnbound, unbinding), to: disconnectedUnbound, info: says(sentenceRestarts)},
+
 		{on: onInstall, from: in(known), when: hostSituation.joins, because: "it joins an installed cluster", to: installing, info: says("The installation is starting.")},
 
 		{on: onCancel, from: in(duringInstall, installed, failed), to: cancelled, info: says("The installation was cancelled.")},
@@ -156,9 +160,15 @@ func hostConnections() []row[hostSituation] {
 	noted := func(timedOut bool) func(hostSituation) bool {
 		return func(s hostSituation) bool { return replace(&s.host.API.ConnectionTimedOut, timedOut) }
 	}
+	lost := func(s hostSituation) string {
+		if s.host.restarts() {
+			return sentenceRestarts
+		}
+		return sentenceLost
+	}
 	return []row[hostSituation]{
-		{on: onRefresh, from: in(undecided, beforeInstall), when: hostSituation.gone, because: "its agent is silent or its image is lost", to: disconnected, info: says(sentenceLost)},
-		{on: onRefresh, from: in(undecidedUnbound, unbinding), when: hostSituation.gone, because: "its agent is silent or its image is lost", to: disconnectedUnbound, info: says(sentenceLost)},
+		{on: onRefresh, from: in(undecided, beforeInstall), when: hostSituation.gone, because: "its agent is silent or its image is lost", to: disconnected, info: lost},
+		{on: onRefresh, from: in(undecidedUnbound, unbinding), when: hostSituation.gone, because: "its agent is silent or its image is lost", to: disconnectedUnbound, info: lost},
 		{on: onRefresh, from: in(duringInstall, installed, resetPending), when: hostSituation.clusterFailed, because: "the cluster failed", to: failed, info: says("The installation of the cluster failed.")},
 		{on: onRefresh, from: in(installing, inProgress), when: ends, because: "its agent is silent before the restart", to: failed, info: says(sentenceLost)},
 		{on: onRefresh, from: in(installing, inProgress), when: warns, because: "its agent is silent, limits only warn", to: same, mark: noted(true),

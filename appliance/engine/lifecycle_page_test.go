@@ -69,11 +69,11 @@ func lifecyclePage(list transitionList) string {
 
 func hostDrawings() []drawing {
 	return []drawing{
-		{"Hosts of no cluster", "", []trigger{onRegister, onRefresh, onBind, onMediaLost}, in(initial, undecidedUnbound, disabledUnbound, binding), false},
+		{"Hosts of no cluster", "", []trigger{onRegister, onRefresh, onBind, onMediaLost, onRestart}, in(initial, undecidedUnbound, disabledUnbound, binding), false},
 		{"Until a host is known", "", []trigger{onRegister, onRefresh}, in(initial, undecided, disabled), false},
 		{"The installation", "Silence and a lost image end it too: see the next drawings.", []trigger{onInstall, onProgress, onFailure, onRefresh}, in(known, insufficient, beforeInstall, duringInstall, installed, added, failed), false},
 		{"An agent starts", "The machine booted the discovery image. Where it was to boot from its disk, its boot order is wrong.", []trigger{onRegister}, nil, true},
-		{"The discovery image is lost", "", []trigger{onMediaLost}, in(undecided, binding, beforeInstall, installing, inProgress, failed), false},
+		{"The discovery image is lost, or replaced by a newer one", "", []trigger{onMediaLost, onRestart}, in(undecided, binding, beforeInstall, installing, inProgress, failed), false},
 		{"Late binding", "A host is given to a cluster and taken back; one that was installed can be reclaimed.", []trigger{onBind, onUnbind, onReclaim, onReclaimReboot, onReclaimFailed}, nil, false},
 		{"Cancel and reset", "", []trigger{onCancel, onReset}, nil, false},
 	}

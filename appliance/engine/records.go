@@ -105,6 +105,9 @@ type hostRecord struct {
 	Object      Object      `json:"object,omitzero"`
 	Reported    uint64      `json:"reported,omitempty"` // the store's revision when what its agent has said was altered last
 
+	// Restarting is when it was said that the machine is restarted to boot a newer image; zero once its agent registered again.
+	Restarting time.Time `json:"restarting,omitzero"`
+
 	// What a host that joins an installed cluster shows the machine config server.
 	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`
 	EndpointHeaders map[string]string `json:"ignition_endpoint_headers,omitempty"`
@@ -118,6 +121,9 @@ type hostRecord struct {
 func (h *hostRecord) day2() bool {
 	return h.API.Kind != nil && *h.API.Kind == models.HostKindAddToExistingClusterHost
 }
+
+// restarts tells whether the machine is being restarted, so that its agent counts for nothing until it registers again.
+func (h *hostRecord) restarts() bool { return !h.Restarting.IsZero() }
 
 // payloadRecord remembers a resolved release payload, so that hosts can boot while the registry is away.
 type payloadRecord struct {

@@ -201,7 +201,7 @@ func validated(status string) bool {
 
 func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnvRecord, w *roster) (*validation.Report, error) {
 	input := validation.HostInput{
-		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h), Disabled: c.e.DisabledValidations,
+		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h), Restarts: h.restarts(), Disabled: c.e.DisabledValidations,
 		AgentImage: c.e.Images.Agent,
 	}
 	version := env.API.OpenshiftVersion
@@ -325,9 +325,9 @@ func severityOf(state string) string {
 	return models.EventSeverityInfo
 }
 
-// connected tells whether a host was heard within the limit.
+// connected tells whether a host was heard within the limit, and is not about to be switched off.
 func (c *change) connected(h *hostRecord) bool {
-	return c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt), c.now)) < c.e.Timeouts.HostDisconnected
+	return !h.restarts() && c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt), c.now)) < c.e.Timeouts.HostDisconnected
 }
 
 // refreshUnbound validates and moves a host that belongs to no cluster.

@@ -315,7 +315,7 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 func (s *site) somethingHappens() {
 	happenings := []func(){
 		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time, s.decide, s.decide, s.decide, s.prepare, s.prepare,
-		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.bindOrTake, s.bindOrTake, s.reclaimReply, s.logs, s.remove,
+		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.restart, s.bindOrTake, s.bindOrTake, s.reclaimReply, s.logs, s.remove,
 	}
 	switch aimed := s.aimed(); {
 	case len(aimed) > 0 && s.chance(35):
@@ -336,6 +336,8 @@ func (s *site) aimed() []func() {
 		return []func(){s.progress}
 	case onMediaLost:
 		return []func(){s.loseMedia}
+	case onRestart:
+		return []func(){s.restart}
 	case onInstall, onCancel, onReset, onAddHosts:
 		return []func(){s.decide}
 	case onBind, onUnbind, onReclaim:
@@ -597,6 +599,10 @@ func (s *site) loseMedia() {
 		c.settleLater(h)
 		return c.applyEffect(h, &steps.Effect{Step: models.StepTypeInventory, MediaDisconnected: true})
 	})
+}
+
+func (s *site) restart() {
+	s.with("is restarted", func(c *change, _ *walkHost, h *hostRecord) error { return c.restartHost(h) })
 }
 
 func (s *site) bindOrTake() {

@@ -145,6 +145,16 @@ func restarted(agent *agentinstall.Agent) bool {
 	return false
 }
 
+// waiting tells whether an Agent runs from the image and an installation may take its machine at any time.
+func waiting(agent *agentinstall.Agent) bool {
+	switch agent.Status.DebugInfo.State {
+	case models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient, models.HostStatusPendingForInput, models.HostStatusBinding,
+		models.HostStatusDiscoveringUnbound, models.HostStatusKnownUnbound, models.HostStatusInsufficientUnbound:
+		return true
+	}
+	return false
+}
+
 // busy tells whether an Agent's machine is being installed or was: another image must not take it away from that.
 func busy(agent *agentinstall.Agent) bool {
 	if agent == nil {

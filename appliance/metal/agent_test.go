@@ -214,6 +214,23 @@ func TestAnotherImageBootsAgainUnlessTheMachineIsBeingInstalled(t *testing.T) {
 		s.server(func(server *bmc.Server) { server.State, server.Booted = bmc.Available, nil })
 		require.Equal(t, other, s.host().Spec.Image.URL)
 		require.True(t, s.wanted().Boot)
+		require.Equal(t, []string{"d1e2/a0"}, s.restarted, "the engine was told before it was powered off")
+	})
+	t.Run("taken by an installation at that moment", func(t *testing.T) {
+		s := provisioned(t)
+		s.thenIs = "preparing-for-installation"
+		s.apply(objects.Agents, agentObject())
+		change(s)
+		require.Equal(t, metal3.StateProvisioned, s.host().Status.Provisioning.State)
+		require.Equal(t, imageURL, s.host().Spec.Image.URL)
+		require.Equal(t, []string{"d1e2/a0"}, s.restarted)
+	})
+	t.Run("silent", func(t *testing.T) {
+		s := provisioned(t)
+		s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Status.DebugInfo.State = "disconnected" }))
+		change(s)
+		require.Equal(t, metal3.StateDeprovisioning, s.host().Status.Provisioning.State)
+		require.Empty(t, s.restarted)
 	})
 	t.Run("installing", func(t *testing.T) {
 		s := provisioned(t)

@@ -58,6 +58,10 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	}
 	h.links.keepHost(at, s.host)
 	h.tell(s.server)
+	if s.restarts {
+		// Its Agent changes by that, which leads back here.
+		return s.again, h.RestartHost(ctx, s.hostKey)
+	}
 	if err := h.reach(ctx, s); err != nil {
 		return 0, err
 	}
@@ -111,6 +115,11 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 	}
 	if s.agent, err = c.agentOf(tx, host); err != nil {
 		return nil, err
+	}
+	if s.agent != nil {
+		if s.hostKey, err = c.HostKey(tx, s.agent.Namespace, s.agent.Name); err != nil {
+			return nil, err
+		}
 	}
 	if host.Spec.BMC.CredentialsName != "" {
 		if s.secret, err = get[corev1.Secret](tx, c.Objects, objects.Secrets, host.Namespace, host.Spec.BMC.CredentialsName); err != nil {

@@ -20,6 +20,7 @@ type scene struct {
 	infraEnv *agentinstall.InfraEnv // nil if the host names none, or one that does not exist
 	engineID string                 // the infra-env's in the engine; "" if there is none
 	agent    *agentinstall.Agent    // nil if none has registered from the machine
+	hostKey  string                 // the agent's in the engine; "" if there is none
 	secret   *corev1.Secret         // the BMC's credentials; nil if missing
 	image    *metal3.PreprovisioningImage
 	server   *bmc.Server // nil before it was asked for
@@ -36,6 +37,8 @@ type scene struct {
 	reaches bool         // somebody reaches into clusters
 	drain   drainOutcome // of the host's node, as it is known
 	drains  bool         // the node is to be drained
+
+	restarts bool // the engine is to be told that the machine is restarted
 }
 
 // flow is how BareMetal hosts get their image.
@@ -73,7 +76,8 @@ func (s *scene) lookAgain(after time.Duration) {
 }
 
 // chooseImage sets what the host is to boot: the image of its InfraEnv, once that is there and has settled. An image that was replaced is
-// taken away first, so that the server is powered off and boots the new one; not while the machine is being installed.
+// taken away first, so that the server is powered off and boots the new one; not while the machine is being installed. The engine is told
+// before that, so that no installation takes a machine that is about to be powered off.
 func (s *scene) chooseImage() {
 	if s.infraEnv == nil || s.annotated(detachedAnnotation) {
 		return
@@ -103,7 +107,9 @@ func (s *scene) chooseImage() {
 		spec.Image = &metal3.Image{URL: url, DiskFormat: &format}
 		spec.Online = true
 	default:
-		spec.Image = nil
+		if s.restarts = s.hostKey != "" && spec.Image != nil && waiting(s.agent); !s.restarts {
+			spec.Image = nil
+		}
 	}
 }
 

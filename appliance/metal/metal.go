@@ -56,6 +56,11 @@ type Options struct {
 	Servers Servers
 	// InfraEnvID is the engine's id of the infra-env that an InfraEnv object stands for, "" if there is none yet.
 	InfraEnvID func(tx *store.Tx, namespace, name string) (string, error)
+	// HostKey is the engine's key of the host that an Agent stands for, "" if there is none.
+	HostKey func(tx *store.Tx, namespace, name string) (string, error)
+	// RestartHost tells the engine that a host's machine is about to be restarted to boot a newer image. Its Agent is shown as
+	// disconnected from then on; nothing happens to one that an installation has taken.
+	RestartHost func(ctx context.Context, key string) error
 	// ImageSettles is how long an image must not have changed before a server boots it: manifests come one after another, and
 	// each NMStateConfig makes another image.
 	ImageSettles time.Duration

@@ -88,6 +88,7 @@ func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: nil, loop: controller.New(db, clock, logger)}
 	controllers := metal.New(metal.Options{
 		DB: db, Objects: s.o, Servers: manager, Clock: clock, Logger: logger,
+		HostKey:    func(*store.Tx, string, string) (string, error) { return "", nil },
 		InfraEnvID: func(*store.Tx, string, string) (string, error) { return "0a5d0f3e-0000-4000-8000-000000000001", nil },
 	})
 	controllers.AddTo(s.loop)

@@ -3,7 +3,9 @@ package metal_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +94,9 @@ type site struct {
 	loop  *controller.Loop
 	infra map[string]string // the engine's ids of InfraEnvs
 	reach *reached          // nil: nobody reaches into clusters
+
+	restarted []string // keys of the hosts that the engine was told of
+	thenIs    string   // the state of an Agent whose machine is restarted
 }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -108,13 +113,15 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 	s := &site{
 		T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewFakeClockAt(noon),
 		rack:  &rack{servers: map[string]*bmc.Server{}, forgotten: map[string]bool{}},
-		infra: map[string]string{"site/env": "d1e2", "site/other": "d1e3"}, reach: reach,
+		infra: map[string]string{"site/env": "d1e2", "site/other": "d1e3"}, reach: reach, thenIs: "disconnected",
 	}
 	logger := slog.New(slog.DiscardHandler)
 	s.loop = controller.New(db, s.clock, logger)
 	controllers := metal.New(metal.Options{
 		DB: db, Objects: s.o, Servers: s.rack, Spokes: s.spokes(), ImageSettles: settles, Clock: s.clock, Logger: logger,
-		InfraEnvID: func(_ *store.Tx, namespace, name string) (string, error) { return s.infra[namespace+"/"+name], nil },
+		InfraEnvID:  func(_ *store.Tx, namespace, name string) (string, error) { return s.infra[namespace+"/"+name], nil },
+		HostKey:     func(_ *store.Tx, _, name string) (string, error) { return "d1e2/" + name, nil },
+		RestartHost: s.restartHost,
 	})
 	controllers.AddTo(s.loop)
 	s.rack.changed = controllers.ServerChanged(s.loop)
@@ -127,6 +134,20 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 		require.NoError(t, db.Close())
 	})
 	return s
+}
+
+// restartHost does what the engine does when it is told that the machine of an Agent is restarted.
+func (s *site) restartHost(ctx context.Context, key string) error {
+	return s.db.Update(ctx, func(tx *store.Tx) error {
+		s.restarted = append(s.restarted, key)
+		host := &metal3.BareMetalHost{}
+		if err := s.o.Get(tx, objects.BareMetalHosts, "site", "node0", host); err != nil || host.Spec.Image == nil {
+			return fmt.Errorf("the image was taken away before the engine was told: %w", err)
+		}
+		return s.o.Update(tx, objects.Agents, "site", strings.TrimPrefix(key, "d1e2/"), func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, s.thenIs, "status", "debugInfo", "state")
+		})
+	})
 }
 
 // quiet waits until all that follows from what was done has been done.

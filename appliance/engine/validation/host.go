@@ -29,6 +29,8 @@ type HostInput struct {
 	Polled time.Time
 	// Connected tells whether the agent was heard within the time it is allowed to be silent.
 	Connected bool
+	// Restarts tells whether the machine is being restarted to boot a newer image.
+	Restarts bool
 	// AgentImage is the agent that the appliance wants; "" accepts every agent.
 	AgentImage string
 	// Disabled are the checks that the site has switched off; see [CheckDisabled].
@@ -192,6 +194,8 @@ func connected(c *hostContext) (Status, string) {
 		return Success, "The host has left the discovery image, so its agent is not expected."
 	case c.Connected:
 		return Success, "The host's agent is connected."
+	case c.Restarts:
+		return Failure, "The host is restarted to boot a newer image of its infra-env; its agent registers again by itself."
 	}
 	return Failure, "The host's agent has not been heard; check that the host is on, booted from the discovery image and reaches this appliance."
 }

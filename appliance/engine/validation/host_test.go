@@ -86,6 +86,7 @@ func hostFaults() []fault[HostInput] {
 			in.Connected = false
 			n.hosts[0].Record.Progress = &models.HostProgressInfo{CurrentStage: models.HostStageRebooting}
 		}},
+		{"the machine is restarted", Connected, Failure, Disconnected, "boot a newer image", func(_ *threeNodes, in *HostInput) { in.Connected, in.Restarts = false, true }},
 		{"the media is gone", MediaConnected, Failure, Disconnected, "virtual media", func(n *threeNodes, _ *HostInput) {
 			n.hosts[0].Record.MediaStatus = ptr(models.HostMediaStatusDisconnected)
 		}},
