@@ -33,7 +33,8 @@ func newBMCs(a *Appliance) (*bmc.Manager, error) {
 // bmcSite is the appliance as the servers' manager sees it.
 type bmcSite struct{ appliance *Appliance }
 
-// ImageURL implements bmc.Site. Of several networks it is the one whose address this machine has towards the BMC.
+// ImageURL implements bmc.Site. Of several networks it is the one whose address this machine has towards the BMC, and the preferred one
+// for the servers themselves.
 func (s bmcSite) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error) {
 	a := s.appliance
 	code, expires, err := a.engine.CodeOfImage(infraEnvID)
@@ -56,7 +57,7 @@ func (s bmcSite) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (strin
 // networkTowards is the network in which the appliance has the address that it would speak to a BMC from, or else the
 // preferred one. Nothing is sent to find out.
 func (a *Appliance) networkTowards(ctx context.Context, bmcURL string) image.Network {
-	if len(a.networks) == 1 {
+	if len(a.networks) == 1 || bmcURL == "" {
 		return a.networks[0]
 	}
 	parsed, err := url.Parse(bmcURL)

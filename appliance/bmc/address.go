@@ -21,6 +21,8 @@ type Address struct {
 	System string
 	// NetworkBoot tells of a scheme that means network boot elsewhere; virtual media is used in its place.
 	NetworkBoot bool
+	// HTTPBoot tells of the scheme by which the server's firmware fetches the image itself.
+	HTTPBoot bool
 }
 
 // AddressError says why an address is refused.
@@ -32,8 +34,11 @@ func (e *AddressError) Error() string { return e.Reason }
 // The schemes of metal3's baremetal-operator (docs/api.md, "bmc.address") for Redfish.
 var (
 	virtualMediaSchemes = []string{"redfish-virtualmedia", "idrac-virtualmedia", "ilo5-virtualmedia"}
-	networkBootSchemes  = []string{"redfish", "idrac-redfish", "ilo5-redfish", "redfish-uefihttp"}
+	networkBootSchemes  = []string{"redfish", "idrac-redfish", "ilo5-redfish"}
 )
+
+// httpBootScheme is metal3's for UEFI HTTP boot (design/baremetal-operator/uefi-http-boot.md).
+const httpBootScheme = "redfish-uefihttp"
 
 var dnsName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?$`)
 
@@ -67,9 +72,11 @@ func ParseAddress(text string) (Address, error) {
 	case slices.Contains(virtualMediaSchemes, scheme):
 	case slices.Contains(networkBootSchemes, scheme):
 		address.NetworkBoot = true
+	case scheme == httpBootScheme:
+		address.HTTPBoot = true
 	default:
 		return refuse("The BMC's address %q has the scheme %s, which is not spoken here; only Redfish is: %s, each also with +http or +https.",
-			text, scheme, strings.Join(append(slices.Clone(virtualMediaSchemes), networkBootSchemes...), ", "))
+			text, scheme, strings.Join(slices.Concat(virtualMediaSchemes, []string{httpBootScheme}, networkBootSchemes), ", "))
 	}
 	if transport == "" {
 		transport = "https"

@@ -11,6 +11,7 @@
 //	worker.go        what a server's worker does next
 //	boot.go          the boot sequence and the end of it
 //	media.go         virtual media: slots, insert, eject
+//	httpboot.go      UEFI HTTP boot, without virtual media
 //	power.go         power and boot override
 //	vendor.go        what vendors do otherwise
 //	session.go       one conversation with a BMC: login, retries, tasks, ETags

@@ -23,6 +23,12 @@ var doing = map[step]string{
 // boot boots the session's image. It tells of each step before it begins it. A sequence that was broken off goes on with its
 // last step, the power-on, where all that this needs is as it was left, and begins anew everywhere else.
 func (s *session) boot(ctx context.Context, mode string, from step, begin func(step) error) (*Media, error) {
+	if s.address.HTTPBoot {
+		if done, err := s.bootByHTTP(ctx, from, begin); done || err != nil {
+			return nil, err
+		}
+		from = ""
+	}
 	slots, err := s.slots(ctx)
 	if err != nil {
 		return nil, s.explain(ProvisioningError, "list its virtual drives", err)
@@ -33,28 +39,40 @@ func (s *session) boot(ctx context.Context, mode string, from step, begin func(s
 		}
 	}
 	var slot *resource
-	for _, next := range []struct {
-		step step
-		do   func() error
-	}{
+	err = s.steps([]action{
 		{stepOff, func() error { return s.powerOff(ctx) }},
 		{stepEject, func() error { return s.ejectAll(ctx, slots) }},
 		{stepInsert, func() (err error) { slot, err = s.insert(ctx, slots); return err }},
 		{stepOverride, func() error { return s.bootOnce(ctx, mode, slot) }},
 		{stepOn, func() error { return s.powerOn(ctx) }},
-	} {
+	}, begin)
+	if err != nil {
+		return nil, err
+	}
+	return &Media{Slot: slot.path, Image: s.image, Inserted: true}, nil
+}
+
+// action is a step and how it is done.
+type action struct {
+	step step
+	do   func() error
+}
+
+// steps does one after the other, telling of each before it begins.
+func (s *session) steps(actions []action, begin func(step) error) error {
+	for _, next := range actions {
 		if err := begin(next.step); err != nil {
-			return nil, err
+			return err
 		}
 		kind := ProvisioningError
 		if next.step == stepOff || next.step == stepOn {
 			kind = PowerManagementError
 		}
 		if err := next.do(); err != nil {
-			return nil, s.explain(kind, doing[next.step], err)
+			return s.explain(kind, doing[next.step], err)
 		}
 	}
-	return &Media{Slot: slot.path, Image: s.image, Inserted: true}, nil
+	return nil
 }
 
 // goOn ends a sequence whose last step had begun: the server may have been switched on, or not yet.
@@ -98,6 +116,7 @@ func (s *session) takeOut(ctx context.Context) error {
 			s.note(true, "BootOverride", "The boot override could not be taken back: %s", redact(err.Error(), s.password))
 		}
 	}
+	s.forgetHTTPBoot(ctx)
 	return nil
 }
 

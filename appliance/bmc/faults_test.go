@@ -21,6 +21,7 @@ var outcomes = map[redfish.Fault]string{
 	redfish.Insert500Once: "", redfish.Busy503: "", redfish.NotReady: "", redfish.SessionEnds: "", redfish.NoSessionService: "", redfish.Reset: "",
 	redfish.TaskSlow: "", redfish.Tag412: "", redfish.Tag428: "", redfish.BootInPOST: "", redfish.On409: "", redfish.Off400: "", redfish.PowerNull: "",
 	redfish.PowerSlow: "", redfish.NoRanges: "", redfish.Slow: "", redfish.PowerLost: "", redfish.Clock1970: "", redfish.TLS12: "",
+	redfish.HTTPBootShort: "", redfish.HTTPBootPlain: "",
 
 	redfish.StuckMedia:     "boot:is in use and can't be emptied",
 	redfish.Insert500:      "boot:failed to insert the image with status 500 (InternalError)",

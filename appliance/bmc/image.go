@@ -14,7 +14,7 @@ import (
 // Site is what the manager asks of the appliance around it.
 type Site interface {
 	// ImageURL is where the BMC of an address (see Address.URL) finds an infra-env's image: short, ending in .iso, without a
-	// query, in plain http. Its error is a sentence.
+	// query, in plain http. Without an address it is where servers find it in their own network. Its error is a sentence.
 	ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error)
 	// Hosts calls fn with every host whose hardware is known.
 	Hosts(fn func(Host) error) error

@@ -16,10 +16,11 @@ func TestAddresses(t *testing.T) {
 		"redfish-virtualmedia+https://bmc.site.test/redfish/v1":        {Scheme: "redfish-virtualmedia", URL: "https://bmc.site.test"},
 		"idrac-virtualmedia://[fd00::7]/redfish/v1/Systems/System.E.1": {Scheme: "idrac-virtualmedia", URL: "https://[fd00::7]", System: "/redfish/v1/Systems/System.E.1"},
 		"ilo5-virtualmedia://[fd00::7]:8443/redfish/v1/Systems/1/":     {Scheme: "ilo5-virtualmedia", URL: "https://[fd00::7]:8443", System: "/redfish/v1/Systems/1"},
-		"redfish://192.0.2.7":      {Scheme: "redfish", URL: "https://192.0.2.7", NetworkBoot: true},
-		"https://192.0.2.7:":       {Scheme: "https", URL: "https://192.0.2.7"},
-		" http://bmc-7/redfish/ ":  {Scheme: "http", URL: "http://bmc-7"},
-		"idrac-redfish+http://b_7": {Scheme: "idrac-redfish", URL: "http://b_7", NetworkBoot: true},
+		"redfish://192.0.2.7":                              {Scheme: "redfish", URL: "https://192.0.2.7", NetworkBoot: true},
+		"https://192.0.2.7:":                               {Scheme: "https", URL: "https://192.0.2.7"},
+		" http://bmc-7/redfish/ ":                          {Scheme: "http", URL: "http://bmc-7"},
+		"redfish-uefihttp+http://b_7/redfish/v1/Systems/1": {Scheme: "redfish-uefihttp", URL: "http://b_7", System: "/redfish/v1/Systems/1", HTTPBoot: true},
+		"idrac-redfish+http://b_7":                         {Scheme: "idrac-redfish", URL: "http://b_7", NetworkBoot: true},
 	} {
 		address, err := ParseAddress(text)
 		require.NoError(t, err, text)

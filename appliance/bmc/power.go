@@ -219,11 +219,16 @@ func (s *session) bootOnce(ctx context.Context, mode string, slot *resource) err
 	return s.override(ctx, s.vendor.bootTarget(s.system.object), mode)
 }
 
-// override sets the boot override, once. Firmware in its self-test refuses that.
+// override sets the boot override, once.
 func (s *session) override(ctx context.Context, target, mode string) error {
+	return s.pastPOST(ctx, func() error { return s.setBoot(ctx, target, mode) })
+}
+
+// pastPOST tries to set something until the firmware's self-test lets it be set.
+func (s *session) pastPOST(ctx context.Context, set func() error) error {
 	pause := overridePause
 	for attempt := 1; ; attempt++ {
-		err := s.setBoot(ctx, target, mode)
+		err := set()
 		f, ok := asFailure(err)
 		if !ok || !f.notReady() || attempt == overrideAttempts {
 			return err
@@ -247,12 +252,17 @@ func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	if wanted != "" && present != "" && wanted != present {
 		boot["BootSourceOverrideMode"] = wanted
 	}
+	return s.writeBoot(ctx, boot, orText(wanted, orText(present, "UEFI")))
+}
+
+// writeBoot writes the boot override as it is given, or else in the other forms; mode is what BMCs that want the whole object are given.
+func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode string) error {
 	err := s.patch(ctx, s.system, map[string]any{"Boot": boot})
 	f, ok := asFailure(err)
 	if !ok || f.status >= 500 || f.notReady() || f.status == http.StatusUnauthorized {
 		return err
 	}
-	whole := mapsWith(boot, "BootSourceOverrideMode", orText(wanted, orText(present, "UEFI")))
+	whole := mapsWith(boot, "BootSourceOverrideMode", mode)
 	if s.patch(ctx, s.system, map[string]any{"Boot": whole}) == nil { // AMI's want the whole object
 		return nil
 	}
@@ -261,7 +271,7 @@ func (s *session) setBoot(ctx context.Context, target, mode string) error {
 			return nil
 		}
 	}
-	if f.mentions("BootSourceOverrideEnabled") && target != "None" {
+	if f.mentions("BootSourceOverrideEnabled") && boot["BootSourceOverrideTarget"] != "None" {
 		if s.patch(ctx, s.system, map[string]any{"Boot": mapsWith(boot, "BootSourceOverrideEnabled", "Continuous")}) == nil {
 			s.note(true, "BootOverride", "The BMC knows no boot override for one time; it is set until the image is ejected.")
 			return nil

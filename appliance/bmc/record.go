@@ -36,8 +36,14 @@ type row struct {
 // note takes down what happened; the oldest notes go.
 func (r *row) note(now time.Time, warning bool, reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
-	if n := len(r.History); n > 0 && r.History[n-1].Message == message {
-		return
+	if n := len(r.History); n > 0 {
+		last := r.History[n-1]
+		if last.Message == message {
+			return
+		}
+		if !now.After(last.At) { // whoever follows the history goes on behind the time of the last note
+			now = last.At.Add(1)
+		}
 	}
 	r.History = append(r.History, Note{At: now, Reason: reason, Message: message, Warning: warning})
 	if extra := len(r.History) - historyLength; extra > 0 {
@@ -128,7 +134,8 @@ func (d Desired) checked() (Desired, error) {
 	if !nameForm.MatchString(d.Name) {
 		return refuse("name", "The name %q of the server is none; letters, digits, dots, hyphens and slashes are allowed, at most 253 of them.", d.Name)
 	}
-	if _, err := ParseAddress(d.Address); err != nil {
+	address, err := ParseAddress(d.Address)
+	if err != nil {
 		return refuse("address", "%s", err)
 	}
 	if d.Username == "" {
@@ -151,6 +158,9 @@ func (d Desired) checked() (Desired, error) {
 	case "", "UEFI", "UEFISecureBoot", "legacy":
 	default:
 		return refuse("boot_mode", "The boot mode %q of %s is none; it is UEFI, UEFISecureBoot or legacy, or left out.", d.BootMode, d.Name)
+	}
+	if address.HTTPBoot && d.BootMode == "legacy" {
+		return refuse("boot_mode", "The server %s shall boot in the mode legacy, and %s is for UEFI only; leave the mode out, or write redfish-virtualmedia in the BMC's address.", d.Name, httpBootScheme)
 	}
 	if d.Boot && d.ImageURL == "" && d.InfraEnvID == "" {
 		return refuse("infra_env_id", "The server %s shall boot, but it is not said from what; name an infra-env.", d.Name)

@@ -357,8 +357,12 @@ func (w *worker) look(ctx context.Context, s *session, out *outcome) error {
 func (w *worker) boot(ctx context.Context, s *session, r *row, out *outcome) error {
 	image := r.ImageURL
 	if image == "" {
+		reader := s.address.URL
+		if s.address.HTTPBoot {
+			reader = "" // the server's firmware
+		}
 		var err error
-		if image, err = w.m.options.Site.ImageURL(ctx, r.InfraEnvID, s.address.URL); err != nil {
+		if image, err = w.m.options.Site.ImageURL(ctx, r.InfraEnvID, reader); err != nil {
 			return &Error{Type: ProvisioningError, Err: err, Message: fmt.Sprintf("There is no image for the server %s: %s", r.Name, err)}
 		}
 	}

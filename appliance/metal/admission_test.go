@@ -57,6 +57,7 @@ func TestHostsAreRefusedAsByMetal3sWebhook(t *testing.T) {
 	cases := []struct{ name, host, old, refusal string }{
 		{"a good one", `{}`, "", ""},
 		{"a changed label", `{"metadata":{"labels":{"a":"b"}}}`, `{}`, ""},
+		{"UEFI HTTP boot", `{"spec":{"bmc":{"address":"redfish-uefihttp+http://192.0.2.7/redfish/v1/Systems/1"}}}`, "", ""},
 		{"a scheme that nobody knows", `{"spec":{"bmc":{"address":"telnet://192.0.2.7"}}}`, "", "Unknown BMC type 'telnet'"},
 		{"a scheme that only this site refuses, in its status", `{"spec":{"bmc":{"address":"ipmi://192.0.2.7"}}}`, "", ""},
 		{"a MAC address that is none", `{"spec":{"bootMACAddress":"52:54"}}`, "", "invalid MAC address"},

@@ -15,7 +15,9 @@ const (
 	taskTime  = 4 * time.Second
 	// longestURL is how many bytes of an image's URL are taken.
 	longestURL = 255
-	outage     = 40 * time.Second
+	// shortURL is how many bytes of an URL for UEFI HTTP boot are taken, with HTTPBootShort.
+	shortURL = 32
+	outage   = 40 * time.Second
 )
 
 // act runs an action.
@@ -268,6 +270,9 @@ func (b *BMC) setBoot(given fields) *refusal {
 	if !slices.Contains(p.Targets, target) && target != "None" {
 		return refuse(http.StatusBadRequest, "PropertyValueNotInList", "The value '%s' for the property BootSourceOverrideTarget is not in the list of acceptable values.", target)
 	}
+	if denied := b.setHTTPBoot(given, target); denied != nil {
+		return denied
+	}
 	b.boot["Target"], b.boot["Enabled"] = target, enabled
 	if p.NoOnce && enabled == "Once" {
 		b.boot["Enabled"] = "Continuous"
@@ -275,5 +280,28 @@ func (b *BMC) setBoot(given fields) *refusal {
 	if mode != "" {
 		b.boot["Mode"] = mode
 	}
+	return nil
+}
+
+// setHTTPBoot takes the URL that UEFI HTTP boot fetches. It goes with an override that has none.
+func (b *BMC) setHTTPBoot(given fields, target string) *refusal {
+	wanted, asked := given["HttpBootUri"]
+	if !asked {
+		return nil
+	}
+	address, _ := wanted.(string)
+	switch {
+	case !slices.Contains(b.options.Profile.Targets, "UefiHttp"):
+		return refuse(http.StatusBadRequest, "PropertyUnknown", "The property HttpBootUri is not in the list of valid properties for the resource.")
+	case b.options.Profile.NoHTTPBootURI:
+		return refuse(http.StatusBadRequest, "PropertyNotWritableOrUnknown", "The property HttpBootUri is a read-only property, or unknown, and can't be assigned a value.")
+	case b.has(HTTPBootShort) && len(address) > shortURL:
+		return refuse(http.StatusBadRequest, "StringValueTooLong", "The string for the property HttpBootUri exceeds the length limit %d.", shortURL)
+	case b.has(HTTPBootPlain) && strings.HasPrefix(address, "https:"):
+		return refuse(http.StatusBadRequest, "PropertyValueFormatError", "The value of the property HttpBootUri is of a different format than the property can accept.")
+	case target == "UefiHttp" && given["BootSourceOverrideMode"] != "UEFI":
+		return refuse(http.StatusBadRequest, "PropertyValueConflict", "The property BootSourceOverrideTarget can't be UefiHttp in this BootSourceOverrideMode.")
+	}
+	b.boot["HttpBootUri"] = address
 	return nil
 }

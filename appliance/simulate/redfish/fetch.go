@@ -23,7 +23,7 @@ type Image struct {
 	URL  string
 	Path string // of a file with its bytes, which goes when Boot returns
 	Size int64
-	// Ejected is closed when the image is taken out of its drive.
+	// Ejected is closed when the image is taken out of its drive; nil for an image that is in no drive.
 	Ejected <-chan struct{}
 }
 
@@ -66,8 +66,8 @@ func isDisc(mark []byte) error {
 	return nil
 }
 
-// fetch reads an image whole into a file.
-func (b *BMC) fetch(ctx context.Context, address string) (_ *Image, err error) {
+// fetch reads an image whole into a file, as BMCs do or as UEFI firmware does, which asks for no ranges.
+func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Image, err error) {
 	file, err := os.CreateTemp(b.options.Dir, "virtual-media-*.iso")
 	if err != nil {
 		return nil, err
@@ -83,7 +83,10 @@ func (b *BMC) fetch(ctx context.Context, address string) (_ *Image, err error) {
 		image.Size += n
 		return err
 	}
-	if b.has(NoRanges) {
+	if firmware {
+		ctx = context.WithValue(ctx, userAgent{}, "UefiHttpBoot/1.0")
+	}
+	if b.has(NoRanges) || firmware {
 		_, err := b.request(ctx, http.MethodGet, address, "", save)
 		return image, err
 	}
@@ -94,11 +97,17 @@ func (b *BMC) fetch(ctx context.Context, address string) (_ *Image, err error) {
 	return image, err
 }
 
+// userAgent is the key of the name of who asks, in a context.
+type userAgent struct{}
+
 // request asks for an image, or for a range of it, and returns the length that the answer says.
 func (b *BMC) request(ctx context.Context, method, address, byteRange string, read func(*http.Response) error) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return 0, err
+	}
+	if name, ok := ctx.Value(userAgent{}).(string); ok {
+		request.Header.Set("User-Agent", name)
 	}
 	wanted := http.StatusOK
 	if byteRange != "" {

@@ -35,6 +35,8 @@ type Profile struct {
 	Targets []string
 	// CdIsPhysical has the override Cd mean a real drive: the virtual one is chosen by attributes of the manager.
 	CdIsPhysical bool
+	// NoHTTPBootURI knows the target UefiHttp, and takes no URL for it.
+	NoHTTPBootURI bool
 	// WholeBoot refuses a boot override without its mode.
 	WholeBoot bool
 	// SettingsBoot takes the boot override at the resource for settings alone.
@@ -55,7 +57,10 @@ type Profile struct {
 	Junk bool
 }
 
-var allTargets = []string{"None", "Pxe", "Cd", "Hdd", "BiosSetup"}
+var (
+	allTargets  = []string{"None", "Pxe", "Cd", "Hdd", "BiosSetup"}
+	httpTargets = append([]string{"UefiHttp"}, allTargets...)
+)
 
 func cd(id string) Slot { return Slot{ID: id, MediaTypes: []string{"CD", "DVD"}} }
 
@@ -64,7 +69,7 @@ func floppy(id string) Slot { return Slot{ID: id, MediaTypes: []string{"Floppy",
 // Profiles are all there are, by what is known of the vendors' BMCs in the field.
 func Profiles() []Profile {
 	return []Profile{
-		{Name: "generic", Vendor: "Contoso", Manufacturer: "Contoso", Model: "Model 1", SystemID: "1", ManagerID: "BMC", MediaAtManager: true, Slots: []Slot{floppy("Floppy"), cd("CD")}, Targets: allTargets},
+		{Name: "generic", Vendor: "Contoso", Manufacturer: "Contoso", Model: "Model 1", SystemID: "1", ManagerID: "BMC", MediaAtManager: true, Slots: []Slot{floppy("Floppy"), cd("CD")}, Targets: httpTargets},
 		{Name: "dell-idrac9", Vendor: "Dell", Manufacturer: "Dell Inc.", Model: "PowerEdge R650", BMCModel: "15G Monolithic", Firmware: "7.00.30.00", SystemID: "System.Embedded.1", ManagerID: "iDRAC.Embedded.1",
 			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{cd("1"), cd("2")}, Targets: allTargets, BodyForEject: true, Junk: true},
 		{Name: "dell-idrac9-old", Vendor: "Dell", Manufacturer: "Dell Inc.", Model: "PowerEdge R640", BMCModel: "14G Monolithic", Firmware: "4.40.00.00", SystemID: "System.Embedded.1", ManagerID: "iDRAC.Embedded.1",
@@ -74,25 +79,25 @@ func Profiles() []Profile {
 		{Name: "hpe-ilo5", Vendor: "HPE", Manufacturer: "HPE", Model: "ProLiant DL380 Gen10", BMCModel: "iLO 5", Firmware: "iLO 5 v2.98", SystemID: "1", ManagerID: "1",
 			MediaAtManager: true, Slots: []Slot{floppy("1"), {ID: "2", MediaTypes: []string{"CD", "DVD"}}}, Targets: append([]string{"UefiTarget"}, allTargets...), BodyForEject: true},
 		{Name: "hpe-ilo6", Vendor: "HPE", Manufacturer: "HPE", Model: "ProLiant DL380 Gen11", BMCModel: "iLO 6", Firmware: "iLO 6 v1.55", SystemID: "1", ManagerID: "1",
-			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{floppy("1"), {ID: "2", MediaTypes: []string{"DVD"}}}, Targets: allTargets, BodyForEject: true, StrictTags: true},
+			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{floppy("1"), {ID: "2", MediaTypes: []string{"DVD"}}}, Targets: httpTargets, NoHTTPBootURI: true, BodyForEject: true, StrictTags: true},
 		{Name: "supermicro-x12", Vendor: "Supermicro", Manufacturer: "Supermicro", Model: "SYS-120C-TN10R", Firmware: "01.01.16", SystemID: "1", ManagerID: "1",
-			MediaAtManager: true, Slots: []Slot{{ID: "CD1", MediaTypes: []string{"CD", "DVD"}}}, Targets: append([]string{"UsbCd"}, allTargets...), Refused: []string{"Inserted", "WriteProtected"}, ResetByInfo: true},
+			MediaAtManager: true, Slots: []Slot{{ID: "CD1", MediaTypes: []string{"CD", "DVD"}}}, Targets: append([]string{"UsbCd"}, httpTargets...), Refused: []string{"Inserted", "WriteProtected"}, ResetByInfo: true},
 		{Name: "supermicro-arm", Vendor: "Supermicro", Manufacturer: "Supermicro", Model: "ARS-111GL-NHR", Firmware: "01.02.47", SystemID: "1", ManagerID: "1",
 			MediaAtManager: true, Slots: []Slot{cd("CD1")}, Targets: append([]string{"UsbCd"}, allTargets...), Refused: []string{"Inserted", "WriteProtected"}},
 		{Name: "lenovo-xcc", Vendor: "Lenovo", Manufacturer: "Lenovo", Model: "ThinkSystem SR650", BMCModel: "Lenovo XClarity Controller", Firmware: "CDI3A6E", SystemID: "1", ManagerID: "1",
 			MediaAtSystem: true, Slots: []Slot{{ID: "RDOC1", MediaTypes: []string{"CD"}, Internal: true}, {ID: "Remote1", MediaTypes: []string{"CD"}, Internal: true}, cd("EXT1"), cd("EXT2")}, Targets: allTargets, Written: true, StrictTags: true},
 		{Name: "fujitsu-irmc", Vendor: "FUJITSU", Manufacturer: "FUJITSU", Model: "PRIMERGY RX2540 M6", BMCModel: "iRMC S5", Firmware: "3.37P", SystemID: "0", ManagerID: "iRMC",
-			MediaAtManager: true, Slots: []Slot{cd("0")}, Targets: allTargets, SettingsBoot: true},
+			MediaAtManager: true, Slots: []Slot{cd("0")}, Targets: httpTargets, SettingsBoot: true},
 		{Name: "ami-megarac", Vendor: "AMI", Manufacturer: "ASRockRack", Model: "1U4LW-B650", Firmware: "5.05", SystemID: "Self", ManagerID: "Self",
-			MediaAtManager: true, Slots: []Slot{{ID: "KVM1", MediaTypes: []string{"CD"}, Internal: true}, cd("CD1")}, Targets: allTargets, WholeBoot: true, StrictTags: true, Wanted: []string{"TransferProtocolType"}},
+			MediaAtManager: true, Slots: []Slot{{ID: "KVM1", MediaTypes: []string{"CD"}, Internal: true}, cd("CD1")}, Targets: httpTargets, WholeBoot: true, StrictTags: true, Wanted: []string{"TransferProtocolType"}},
 		{Name: "cisco-cimc", Vendor: "Cisco Systems Inc.", Manufacturer: "Cisco Systems Inc", Model: "UCSC-C220-M5SX", Firmware: "4.2(3b)", SystemID: "WZP2310", ManagerID: "CIMC",
 			MediaAtManager: true, Slots: []Slot{{ID: "0", MediaTypes: []string{"DVD"}, Internal: true}, {ID: "1", MediaTypes: []string{"DVD"}}}, Targets: allTargets, Vague: true, Wanted: []string{"TransferProtocolType"}},
 		{Name: "nvidia-dgx", Vendor: "NVIDIA", Manufacturer: "NVIDIA", Model: "DGX H100", Firmware: "24.01", SystemID: "DGX", ManagerID: "BMC", Junk: true,
-			MediaAtManager: true, Slots: []Slot{cd("CD1")}, Targets: allTargets, Wanted: []string{"TransferProtocolType", "UserName", "Password"}},
+			MediaAtManager: true, Slots: []Slot{cd("CD1")}, Targets: httpTargets, Wanted: []string{"TransferProtocolType", "UserName", "Password"}},
 		{Name: "zte", Vendor: "ZTE", Manufacturer: "ZTE", Model: "R5300 G4", Firmware: "03.11", SystemID: "1", ManagerID: "1",
 			MediaAtManager: true, Slots: []Slot{cd("CD")}, Targets: allTargets, OddTypes: true},
 		{Name: "sushy-emulator", Manufacturer: "Sushy Emulator", SystemID: "c7a5fdbd-cdaf-9455-926a-d65c16db1809", ManagerID: "58893887-8974-2487-2389-841168418919",
-			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{{ID: "Cd", MediaTypes: []string{"CD", "DVD"}}, floppy("Floppy")}, Targets: []string{"Pxe", "Cd", "Hdd"}, NoSessions: true, NoOnce: true},
+			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{{ID: "Cd", MediaTypes: []string{"CD", "DVD"}}, floppy("Floppy")}, Targets: []string{"Pxe", "Cd", "Hdd", "UefiHttp"}, NoSessions: true, NoOnce: true},
 	}
 }
 
@@ -152,6 +157,8 @@ const (
 	SeveralSystems   Fault = "several-systems"    // there are two systems
 	NoSystems        Fault = "no-systems"         // there is none
 	NotRedfish       Fault = "not-redfish"        // something else answers at that address
+	HTTPBootShort    Fault = "http-boot-url-32"   // an URL for UEFI HTTP boot has 32 bytes at most
+	HTTPBootPlain    Fault = "http-boot-no-https" // it begins with http:
 )
 
 // Faults are all there are.
@@ -160,6 +167,6 @@ func Faults() []Fault {
 		InUse400, InUse409, InUse500, StuckMedia, EjectEmpty400, EjectKeeps, StaleInserted, Insert500Once, Insert500, Busy503, NotReady, SessionsFull,
 		SessionEnds, NoSessionService, SelfSigned, Expired, TLS12, Reset, TaskFails, TaskSlow, Tag412, Tag428, BootInPOST, On409, Off400, PowerNull,
 		PowerSlow, PowerStuck, NoReset, NoRanges, Unreachable, NoLicence, NoDrives, Slow, WrongPassword, ReadOnly, PowerLost, Clock1970, SeveralSystems,
-		NoSystems, NotRedfish,
+		NoSystems, NotRedfish, HTTPBootShort, HTTPBootPlain,
 	}
 }

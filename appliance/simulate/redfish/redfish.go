@@ -31,7 +31,7 @@ type Options struct {
 	Off bool
 	// PowerDelay is how long a power transition takes; 0 is three seconds.
 	PowerDelay time.Duration
-	// Boot, if set, is called when the server boots from the virtual CD, with what was fetched. Its context ends when the
+	// Boot, if set, is called when the server boots from the virtual CD or by HTTP, with what was fetched. Its context ends when the
 	// server is switched off or restarted.
 	Boot func(ctx context.Context, image *Image)
 	// FromDisk, if set, is called when the server boots from its disk, likewise.
@@ -46,7 +46,7 @@ type Options struct {
 
 // Started is a boot of the server.
 type Started struct {
-	From  string // cd, disk or physical-cd
+	From  string // cd, http, disk or physical-cd
 	Image string // URL
 }
 
@@ -68,7 +68,7 @@ type BMC struct {
 	power    string // On, Off, PoweringOn, PoweringOff
 	moves    int    // counts power transitions, so that an overtaken one does nothing
 	since    time.Time
-	boot     map[string]string // Target, Enabled, Mode
+	boot     map[string]string // Target, Enabled, Mode, HttpBootUri
 	dellBoot map[string]string
 	drives   map[string]*drive
 	sessions map[string]int // token -> requests left, below zero without end
@@ -214,6 +214,13 @@ func (b *BMC) Inserted() string {
 	return ""
 }
 
+// HTTPBootURI is the URL that UEFI HTTP boot would fetch, "" if there is none.
+func (b *BMC) HTTPBootURI() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.boot["HttpBootUri"]
+}
+
 // Insert puts an image into the first drive that takes one, as a person at the BMC's page does.
 func (b *BMC) Insert(image string) {
 	b.mu.Lock()
@@ -336,9 +343,13 @@ func (b *BMC) start() {
 	}
 	ctx, cancel := context.WithCancel(b.life)
 	b.machine = cancel
+	if address := b.boot["HttpBootUri"]; enabled != "Disabled" && target == "UefiHttp" && address != "" {
+		b.running.Go(func() { b.run(ctx, "http", address, nil) })
+		return
+	}
 	if virtual && inserted != nil {
 		image, out := inserted.image, inserted.out
-		b.running.Go(func() { b.run(ctx, image, out) })
+		b.running.Go(func() { b.run(ctx, "cd", image, out) })
 		return
 	}
 	b.started = append(b.started, Started{From: "disk"})
@@ -347,11 +358,11 @@ func (b *BMC) start() {
 	}
 }
 
-// run is the server up from the virtual CD.
-func (b *BMC) run(ctx context.Context, address string, out <-chan struct{}) {
-	image, err := b.fetch(ctx, address)
+// run is the server up from an image: from the virtual CD, or what its firmware fetched by HTTP.
+func (b *BMC) run(ctx context.Context, from, address string, out <-chan struct{}) {
+	image, err := b.fetch(ctx, address, from == "http")
 	if err != nil {
-		b.log.Warn("A simulated server could not read its virtual CD.", "image", address, "error", err)
+		b.log.Warn("A simulated server could not read the image that it shall boot.", "image", address, "error", err)
 		return
 	}
 	defer func() {
@@ -361,7 +372,7 @@ func (b *BMC) run(ctx context.Context, address string, out <-chan struct{}) {
 	}()
 	image.Ejected = out
 	b.mu.Lock()
-	b.started = append(b.started, Started{From: "cd", Image: address})
+	b.started = append(b.started, Started{From: from, Image: address})
 	b.mu.Unlock()
 	if b.options.Boot != nil {
 		b.options.Boot(ctx, image)

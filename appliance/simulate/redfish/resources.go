@@ -148,6 +148,9 @@ func (b *BMC) system(path string) fields {
 		},
 		"Links": fields{"ManagedBy": []any{link(b.managerPath())}}, "Actions": fields{"#ComputerSystem.Reset": reset},
 	}
+	if slices.Contains(p.Targets, "UefiHttp") {
+		system["Boot"].(fields)["HttpBootUri"] = b.boot["HttpBootUri"]
+	}
 	if len(b.options.MACs) > 0 {
 		system["EthernetInterfaces"] = link(path + "/EthernetInterfaces")
 	}
