@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -121,6 +122,9 @@ func groupsOf(scheme *runtime.Scheme, codecs serializer.CodecFactory, at storage
 			return nil, err
 		}
 		add(r.kind.GroupVersion(), r.plural, storage)
+		if r.kind.Kind == "Event" {
+			add(eventsv1.SchemeGroupVersion, r.plural, storage)
+		}
 	}
 	namespaces, err := newNamespaces(scheme, at)
 	if err != nil {

@@ -139,7 +139,7 @@ func (s strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object
 	}
 }
 
-func (s strategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
+func (s strategy) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
 	accessor, err := meta.Accessor(object)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
@@ -152,7 +152,7 @@ func (s strategy) Validate(_ context.Context, object runtime.Object) field.Error
 	if s.resource.validate != nil {
 		list = append(list, s.resource.validate(object, nil)...)
 	}
-	return list
+	return append(list, validateNewEvent(ctx, object)...)
 }
 
 func (s strategy) ValidateUpdate(_ context.Context, object, old runtime.Object) field.ErrorList {

@@ -5,6 +5,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,35 +16,43 @@ import (
 
 // kinds is a group of built-in kinds.
 type kinds struct {
-	version schema.GroupVersion
-	types   []runtime.Object
+	version  schema.GroupVersion
+	types    []runtime.Object
+	internal []runtime.Object // nil: the same
 }
 
 func builtIn() []kinds {
 	return []kinds{
-		{corev1.SchemeGroupVersion, []runtime.Object{
+		{version: corev1.SchemeGroupVersion, types: []runtime.Object{
 			&corev1.Namespace{}, &corev1.NamespaceList{}, &corev1.Secret{}, &corev1.SecretList{}, &corev1.ConfigMap{}, &corev1.ConfigMapList{},
 			&corev1.Event{}, &corev1.EventList{}, &corev1.ServiceAccount{}, &corev1.ServiceAccountList{},
 		}},
-		{coordinationv1.SchemeGroupVersion, []runtime.Object{&coordinationv1.Lease{}, &coordinationv1.LeaseList{}}},
-		{appsv1.SchemeGroupVersion, []runtime.Object{&appsv1.Deployment{}, &appsv1.DeploymentList{}}},
-		{rbacv1.SchemeGroupVersion, []runtime.Object{
+		{version: coordinationv1.SchemeGroupVersion, types: []runtime.Object{&coordinationv1.Lease{}, &coordinationv1.LeaseList{}}},
+		{version: appsv1.SchemeGroupVersion, types: []runtime.Object{&appsv1.Deployment{}, &appsv1.DeploymentList{}}},
+		{version: rbacv1.SchemeGroupVersion, types: []runtime.Object{
 			&rbacv1.Role{}, &rbacv1.RoleList{}, &rbacv1.RoleBinding{}, &rbacv1.RoleBindingList{},
 			&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBindingList{},
 		}},
-		{authorizationv1.SchemeGroupVersion, []runtime.Object{
+		{
+			version: eventsv1.SchemeGroupVersion, types: []runtime.Object{&eventsv1.Event{}, &eventsv1.EventList{}},
+			internal: []runtime.Object{&corev1.Event{}, &corev1.EventList{}},
+		},
+		{version: authorizationv1.SchemeGroupVersion, types: []runtime.Object{
 			&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
 		}},
 	}
 }
 
-// newScheme knows the built-in kinds. The internal version of each is its v1, so that nothing needs conversion.
+// newScheme knows the built-in kinds. The internal version of each is its v1, so that nothing needs conversion but Events of the new group.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, group := range builtIn() {
 		internal := schema.GroupVersion{Group: group.version.Group, Version: runtime.APIVersionInternal}
 		scheme.AddKnownTypes(group.version, group.types...)
-		scheme.AddKnownTypes(internal, group.types...)
+		if group.internal == nil {
+			group.internal = group.types
+		}
+		scheme.AddKnownTypes(internal, group.internal...)
 		metav1.AddToGroupVersion(scheme, group.version)
 		if err := scheme.SetVersionPriority(group.version); err != nil {
 			return nil, err
@@ -67,7 +76,7 @@ func newScheme() (*runtime.Scheme, error) {
 			return nil, err
 		}
 	}
-	return scheme, nil
+	return scheme, addNewEvents(scheme)
 }
 
 // fieldLabels lets lists be narrowed by fields, beside the name and namespace by which all can.

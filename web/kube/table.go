@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,24 +23,34 @@ type column struct {
 	value            func(object runtime.Object) any
 }
 
-// table prints the objects of a resource.
+// table prints the objects of a resource. The first column is the name, if none of them is.
 type table struct {
 	resource schema.GroupResource
 	columns  []column
 }
 
+// all are the columns with the name's.
+func (t table) all() []column {
+	if slices.ContainsFunc(t.columns, func(c column) bool { return c.name == nameColumn }) {
+		return t.columns
+	}
+	return append([]column{name()}, t.columns...)
+}
+
 // ConvertToTable makes the table of an object or a list.
 func (t table) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
-	result := new(metav1.Table)
+	result, columns := new(metav1.Table), t.all()
 	if list, err := meta.ListAccessor(object); err == nil {
 		result.ResourceVersion, result.Continue, result.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(), list.GetRemainingItemCount()
 	} else if single, err := meta.CommonAccessor(object); err == nil {
 		result.ResourceVersion = single.GetResourceVersion()
 	}
 	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
-		result.ColumnDefinitions = append(result.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "name of the object"})
-		for _, c := range t.columns {
+		for _, c := range columns {
 			definition := metav1.TableColumnDefinition{Name: c.name, Type: c.kind, Description: c.help}
+			if c.name == nameColumn {
+				definition.Format = "name"
+			}
 			if c.wide {
 				definition.Priority = 1
 			}
@@ -47,12 +58,8 @@ func (t table) ConvertToTable(_ context.Context, object, options runtime.Object)
 		}
 	}
 	add := func(item runtime.Object) error {
-		accessor, err := meta.Accessor(item)
-		if err != nil {
-			return err
-		}
-		row := metav1.TableRow{Cells: []any{accessor.GetName()}, Object: runtime.RawExtension{Object: item}}
-		for _, c := range t.columns {
+		row := metav1.TableRow{Object: runtime.RawExtension{Object: item}}
+		for _, c := range columns {
 			row.Cells = append(row.Cells, c.value(item))
 		}
 		result.Rows = append(result.Rows, row)
@@ -71,6 +78,18 @@ func text(name, help string, value func(runtime.Object) any) column {
 func wide(c column) column {
 	c.wide = true
 	return c
+}
+
+const nameColumn = "Name"
+
+func name() column {
+	return text(nameColumn, "name of the object", func(object runtime.Object) any {
+		accessor, err := meta.Accessor(object)
+		if err != nil {
+			return "<unknown>"
+		}
+		return accessor.GetName()
+	})
 }
 
 // age is the column that every table ends with.
@@ -134,9 +153,26 @@ func eventColumns() []column {
 		text("Type", "Normal or Warning", event(func(e *corev1.Event) any { return e.Type })),
 		text("Reason", "what happened, in a word", event(func(e *corev1.Event) any { return e.Reason })),
 		text("Object", "what it happened to", event(func(e *corev1.Event) any { return eventAbout(e) })),
-		wide(text("Source", "who noted it", event(func(e *corev1.Event) any { return e.Source.Component }))),
+		wide(text("Source", "who noted it", event(func(e *corev1.Event) any {
+			if e.Source.Component != "" {
+				return e.Source.Component
+			}
+			return e.ReportingController
+		}))),
 		text("Message", "what happened, in a sentence", event(func(e *corev1.Event) any { return e.Message })),
-		wide(text("Count", "how often it happened", event(func(e *corev1.Event) any { return strconv.Itoa(int(e.Count)) }))),
+		wide(text("First Seen", "time since it happened first", event(func(e *corev1.Event) any {
+			if e.FirstTimestamp.IsZero() {
+				return since(metav1.Time(e.EventTime))
+			}
+			return since(e.FirstTimestamp)
+		}))),
+		wide(text("Count", "how often it happened", event(func(e *corev1.Event) any {
+			if e.Series != nil {
+				return strconv.Itoa(int(e.Series.Count))
+			}
+			return strconv.Itoa(int(max(1, e.Count)))
+		}))),
+		wide(name()),
 	}
 }
 
