@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jonboulle/clockwork"
@@ -23,57 +22,96 @@ type FailedError struct{ Text string }
 
 func (e *FailedError) Error() string { return e.Text }
 
-// Follow looks at the clusters that were applied until all of them are installed, and tells when something is new; of infra-envs and
-// servers too, if something holds them up. Without clusters it looks at the infra-envs until their images are there. The error is a
-// *FailedError when one of them has failed, and for a context that ends says what was still awaited, and what held it up.
+// Follow looks at the clusters that were applied until all of them are installed, and tells when something is new; of infra-envs,
+// servers and Agents too, if something holds them up. Without clusters it looks at the infra-envs until their images are there. The error
+// is a *FailedError when one of them has failed, and for a context that ends says what was still awaited, and what held it up.
 func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options, tell func(State)) error {
-	l := &lookup{server: server, list: list, options: options}
-	followed := l.followed()
+	f := &follower{lookup: &lookup{server: server, list: list, options: options}, tell: tell, last: map[string]string{}}
+	followed := f.followed()
 	if len(followed) == 0 {
 		return nil
 	}
-	watched := append(followed, l.of(objects.BareMetalHosts)...)
+	hindering := f.of(objects.BareMetalHosts)
 	if !followed[0].Is(objects.InfraEnvs) {
-		watched = append(watched, l.of(objects.InfraEnvs)...)
+		hindering = append(hindering, f.of(objects.InfraEnvs)...)
 	}
-	last := make([]string, len(watched))
-	ended := func() error {
-		return fmt.Errorf("the end was not awaited: %s", strings.Join(slices.DeleteFunc(last, func(text string) bool { return text == "" }), "; "))
-	}
-	for percent := int64(0); ; {
-		awaited := false
-		for i, o := range watched {
-			content, err := server.get(ctx, o.APIVersion, o.Kind, l.namespace(o), o.Name)
-			if err != nil {
-				if ctx.Err() != nil {
-					return ended()
-				}
-				return err
-			}
-			state, done := State{Percent: percent, Text: hindrance(o, content)}, true
-			if i < len(followed) {
-				state, done, err = progress(o, content)
-				percent = state.Percent
-			}
-			if state.Text != last[i] {
-				if last[i] = state.Text; state.Text != "" {
-					tell(state)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			awaited = awaited || !done
-		}
-		if !awaited {
-			return nil
+	for {
+		awaited, err := f.round(ctx, followed, hindering)
+		switch {
+		case ctx.Err() != nil:
+			return f.ended()
+		case err != nil || !awaited:
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return ended()
+			return f.ended()
 		case <-clock.After(pause):
 		}
 	}
+}
+
+// follower looks at objects again and again.
+type follower struct {
+	*lookup
+	tell    func(State)
+	percent int64
+	rounds  int
+	last    map[string]string // what was said of each
+	order   []string          // of its keys
+}
+
+// round looks at everything once; awaited tells whether something has yet to come to its end.
+func (f *follower) round(ctx context.Context, followed, hindering []*Object) (awaited bool, err error) {
+	for _, o := range followed {
+		content, err := f.server.get(ctx, o.APIVersion, o.Kind, f.namespace(o), o.Name)
+		if err != nil {
+			return true, err
+		}
+		state, done, err := progress(o, content)
+		f.percent = state.Percent
+		f.say(o.String()+" "+o.Namespace, state.Text)
+		if err != nil {
+			return true, err
+		}
+		awaited = awaited || !done
+	}
+	for _, o := range hindering {
+		content, err := f.server.get(ctx, o.APIVersion, o.Kind, f.namespace(o), o.Name)
+		if err != nil {
+			return true, err
+		}
+		f.say(o.String()+" "+o.Namespace, hindrance(o, content))
+	}
+	if !followed[0].Is(objects.InfraEnvs) && f.rounds%agentRounds == 0 {
+		if err := f.lookAtAgents(ctx); err != nil {
+			return true, err
+		}
+	}
+	f.rounds++
+	return awaited, nil
+}
+
+// say tells what is new of one of those that are looked at; nothing is told of one that nothing is said of.
+func (f *follower) say(key, text string) {
+	before, known := f.last[key]
+	if !known {
+		f.order = append(f.order, key)
+	}
+	if f.last[key] = text; text != "" && text != before {
+		f.tell(State{Percent: f.percent, Text: text})
+	}
+}
+
+// ended is the error of a context that ended.
+func (f *follower) ended() error {
+	var texts []string
+	for _, key := range f.order {
+		if f.last[key] != "" {
+			texts = append(texts, f.last[key])
+		}
+	}
+	return fmt.Errorf("the end was not awaited: %s", strings.Join(texts, "; "))
 }
 
 // followed are the objects that have an end to wait for.
@@ -157,6 +195,8 @@ func progress(o *Object, content map[string]any) (state State, done bool, err er
 	if synced, why := condition(content, "SpecSynced"); synced == "False" {
 		text = why
 	} else if valid, why := condition(content, "Validated"); valid == "False" {
+		text = why
+	} else if why := notStarted(content); why != "" {
 		text = why
 	} else if info := textAt(content, "status", "debugInfo", "stateInfo"); info != "" {
 		text = info

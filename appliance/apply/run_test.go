@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -239,6 +240,11 @@ func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
 	imageCreated := func(status, reason, message string) string {
 		return fmt.Sprintf(`{"status":{"conditions":[{"type":"ImageCreated","status":%q,"reason":%q,"message":%q}]}}`, status, reason, message)
 	}
+	const agent = "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/agents/a1"
+	agentWith := func(spec, condition, reason, message string) string {
+		return fmt.Sprintf(`{"metadata":{"name":"a1","namespace":"sno","labels":{"infraenvs.agent-install.openshift.io":"sno"}},"spec":{%s},"status":{"inventory":{"hostname":"node-1"},
+			"conditions":[{"type":%q,"status":"False","reason":%q,"message":%q}]}}`, spec, condition, reason, message)
+	}
 	for name, c := range map[string]struct{ path, content, says string }{
 		"a wrong pull secret": {image, imageCreated("False", "ImageCreationError", "Failed to create image: secret sno/pull did not contain key .dockerconfigjson"),
 			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image: secret sno/pull did not contain key .dockerconfigjson; correct what it names and apply it again"},
@@ -247,6 +253,13 @@ func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
 				"it is tried again by itself, and at once when what it refers to changes"},
 		"no cluster": {image, imageCreated("Unknown", "MissingClusterDeployment", "ClusterDeployment is missing: there is none"),
 			"infraenv.agent-install.openshift.io/sno: ImageCreated is Unknown, MissingClusterDeployment: ClusterDeployment is missing: there is none; it goes on when the ClusterDeployment's cluster is registered"},
+		"a host that is not fit": {agent, agentWith(`"clusterDeploymentName":{"namespace":"sno","name":"sno"}`, "Validated", "ValidationsFailing", "The agent's validations are failing: Require at least 16 GiB RAM."),
+			"agent.agent-install.openshift.io/a1 (node-1): Validated is False, ValidationsFailing: The agent's validations are failing: Require at least 16 GiB RAM; the host is judged again with each change"},
+		"a host that nobody approved": {agent, agentWith("", "RequirementsMet", "AgentIsNotApproved", "The agent is not approved"),
+			"agent.agent-install.openshift.io/a1 (node-1): RequirementsMet is False, AgentIsNotApproved: The agent is not approved; approve it: kubectl -n sno patch agents.agent-install.openshift.io a1 " +
+				"--type merge -p '{\"spec\":{\"approved\":true}}', or set agentApproval.autoApprove in its InfraEnv"},
+		"a host that was told what can't be": {agent, agentWith("", "SpecSynced", "InputError", "The Spec could not be synced due to an input error: no such disk"),
+			"agent.agent-install.openshift.io/a1 (node-1): SpecSynced is False, InputError: The Spec could not be synced due to an input error: no such disk; correct the Agent, or the annotations of its BareMetalHost"},
 		"a wrong password": {server, `{"status":{"errorType":"registration error","errorMessage":"The BMC refuses the user root."}}`,
 			"baremetalhost.metal3.io/n1: registration error: The BMC refuses the user root; it is tried again by itself, and at once when what it refers to changes"},
 	} {
@@ -274,6 +287,19 @@ func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
 		f.set(t, image, `{"status":{"isoDownloadURL":"http://site/one.iso"}}`)
 	}))
 	require.Equal(t, []string{"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image: no; " + adviceCorrect, "sno: http://site/one.iso"}, lines)
+}
+
+func TestWhyAClusterIsNotInstalledYetIsTold(t *testing.T) {
+	for want, conditions := range map[string]string{
+		"the last preparation of the installation failed: no such image": `{"type":"LastInstallationPreparationFailed","status":"True","message":"no such image"}`,
+		"":                            `{"type":"LastInstallationPreparationFailed","status":"True","message":"no such image"},{"type":"RequirementsMet","status":"True","reason":"ClusterAlreadyInstalling"}`,
+		"The installation is on hold": `{"type":"Completed","status":"False","reason":"InstallationOnHold","message":"The installation is on hold"}`,
+		"exactly 3 master agents":     `{"type":"RequirementsMet","status":"False","reason":"InsufficientAgents","message":"exactly 3 master agents"}`,
+	} {
+		var content map[string]any
+		require.NoError(t, json.Unmarshal([]byte(`{"status":{"conditions":[`+conditions+`]}}`), &content))
+		require.Equal(t, want, notStarted(content))
+	}
 }
 
 func TestFollowingEndsWithTheTimeAndSaysWhatWasAwaited(t *testing.T) {
