@@ -72,16 +72,15 @@ type Clusters struct {
 	engine *engine.Engine
 	loop   *controller.Loop
 
-	mu         sync.Mutex
-	pools      map[string]*pool            // of clusters that hosts join, by the ClusterDeployment's key
-	references map[string][]string         // Secrets and ConfigMaps that a ClusterDeployment refers to, by its key; all by namespace/name
-	referrers  map[string][]controller.Key // the other way round
+	mu        sync.Mutex
+	pools     map[string]*pool // of clusters that hosts join, by the ClusterDeployment's key
+	referrers *referrers       // to Secrets and ConfigMaps, by namespace/name
 }
 
 // NewClusters returns the clusters' half of the package. [Clusters.Use] must name the engine before it is called by anybody but the
 // engine itself.
 func NewClusters(options ClustersOptions) *Clusters {
-	return &Clusters{ClustersOptions: options, pools: map[string]*pool{}, references: map[string][]string{}, referrers: map[string][]controller.Key{}}
+	return &Clusters{ClustersOptions: options, pools: map[string]*pool{}, referrers: newReferrers()}
 }
 
 // Use has the controller work on an engine. It comes after [NewClusters], because the engine is made with it as its projector.

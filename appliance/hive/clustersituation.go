@@ -342,9 +342,7 @@ func deploymentKey(namespace, name string) controller.Key {
 
 // deploymentsNaming finds the ClusterDeployments that refer to a Secret or a ConfigMap.
 func (c *Clusters) deploymentsNaming(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.referrers[namespace+"/"+name]), nil
+	return c.referrers.to(namespace + "/" + name), nil
 }
 
 // noteReferences remembers what a ClusterDeployment and its AgentClusterInstall refer to, and tells whether that is other than it was.
@@ -353,27 +351,7 @@ func (c *Clusters) noteReferences(s *situation) (changed bool) {
 	if s.cd != nil && s.ours() {
 		now = s.refersTo()
 	}
-	key := s.key()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.references[key]
-	if slices.Equal(before, now) {
-		return false
-	}
-	own := deploymentKey(s.namespace, s.name)
-	for _, ref := range before {
-		left := slices.DeleteFunc(c.referrers[ref], func(k controller.Key) bool { return k == own })
-		if c.referrers[ref] = left; len(left) == 0 {
-			delete(c.referrers, ref)
-		}
-	}
-	for _, ref := range now {
-		c.referrers[ref] = append(c.referrers[ref], own)
-	}
-	if c.references[key] = now; len(now) == 0 {
-		delete(c.references, key)
-	}
-	return true
+	return c.referrers.note(deploymentKey(s.namespace, s.name), now)
 }
 
 // refersTo lists the Secrets and ConfigMaps that the objects refer to, by namespace/name.

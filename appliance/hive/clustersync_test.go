@@ -223,5 +223,5 @@ func TestWhatAClusterDeploymentRefersToLeadsToIt(t *testing.T) {
 	require.Empty(t, naming("extra"))
 	b.delete(objects.ClusterDeployments, "site", "one")
 	require.Empty(t, naming("pull"))
-	require.Empty(t, b.clusters.references)
+	require.Empty(t, b.clusters.referrers.refs)
 }

@@ -55,12 +55,15 @@ type OSImages interface {
 // AgentClassifications and the AgentServiceConfig; and what follows for these objects from the engine's changes.
 type Hosts struct {
 	HostsOptions
-	engine *engine.Engine
-	loop   *controller.Loop
+	engine    *engine.Engine
+	loop      *controller.Loop
+	referrers *referrers // InfraEnvs, to what reference makes
 }
 
 // NewHosts returns the controllers. [Hosts.Use] must name the engine before they are called.
-func NewHosts(options HostsOptions) *Hosts { return &Hosts{HostsOptions: options} }
+func NewHosts(options HostsOptions) *Hosts {
+	return &Hosts{HostsOptions: options, referrers: newReferrers()}
+}
 
 // Use has the controllers work on an engine. It comes after [NewHosts], because the engine is made with them as its projector.
 func (h *Hosts) Use(e *engine.Engine) { h.engine = e }
@@ -68,11 +71,11 @@ func (h *Hosts) Use(e *engine.Engine) { h.engine = e }
 // AddTo has a loop call the controllers.
 func (h *Hosts) AddTo(loop *controller.Loop) {
 	loop.Add(infraEnvs{h},
-		controller.Relation{Of: objects.NMStateConfigs, To: h.selectingInfraEnvs},
-		controller.Relation{Of: objects.ClusterDeployments, To: h.infraEnvsOfCluster},
-		controller.Relation{Of: objects.AgentClusterInstalls, To: h.infraEnvsOfNamespace},
-		controller.Relation{Of: objects.Secrets, To: h.infraEnvsOfSecret},
-		controller.Relation{Of: objects.ConfigMaps, To: h.infraEnvsOfConfigMap},
+		controller.Relation{Of: objects.NMStateConfigs, To: h.infraEnvsOfNamespace(objects.NMStateConfigs)},
+		controller.Relation{Of: objects.ClusterDeployments, To: h.infraEnvsNaming(objects.ClusterDeployments)},
+		controller.Relation{Of: objects.AgentClusterInstalls, To: h.infraEnvsOfNamespace(objects.AgentClusterInstalls)},
+		controller.Relation{Of: objects.Secrets, To: h.infraEnvsNaming(objects.Secrets)},
+		controller.Relation{Of: objects.ConfigMaps, To: h.infraEnvsNaming(objects.ConfigMaps)},
 	)
 	h.loop = loop
 	loop.Add(agents{h},

@@ -74,6 +74,15 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 
 // look reads all that an InfraEnv's infra-env is made of. missing says which cluster is waited for.
 func (r infraEnvs) look(namespace, name string) (task *infraEnvTask, missing string, err error) {
+	for {
+		task, missing, err = r.read(namespace, name)
+		if task == nil || !r.noteReferences(namespace, name, task.object) {
+			return task, missing, err
+		} // else a change of what it refers to now may have led to nobody, and is looked at
+	}
+}
+
+func (r infraEnvs) read(namespace, name string) (task *infraEnvTask, missing string, err error) {
 	err = r.DB.View(func(tx *store.Tx) error {
 		task = &infraEnvTask{key: namespace + "/" + name}
 		rows := r.engine.Rows(tx)

@@ -212,6 +212,26 @@ func TestASecretOrAMirrorThatComesLaterIsNoticed(t *testing.T) {
 	require.Empty(t, b.rules, "the rules go with the reference")
 }
 
+func TestWhatAnInfraEnvRefersToLeadsToIt(t *testing.T) {
+	b := newHostsBench(t)
+	naming := func(kind objects.Kind, name string) []key {
+		keys, err := b.Hosts.infraEnvsNaming(kind)(nil, "site", name)
+		require.NoError(t, err)
+		return keys
+	}
+	pool := []key{{Kind: objects.InfraEnvs, Namespace: "site", Name: "pool"}}
+	b.apply(infraEnvManifest("pool", "nmStateConfigLabelSelector: {matchLabels: {net: pool}}", "clusterRef: {namespace: site, name: one}"))
+	require.Equal(t, pool, naming(objects.Secrets, "pull"))
+	require.Equal(t, pool, naming(objects.ClusterDeployments, "one"))
+	require.Equal(t, pool, naming(objects.NMStateConfigs, ""))
+	require.Equal(t, pool, naming(objects.AgentClusterInstalls, ""))
+	b.apply(infraEnvManifest("pool"))
+	require.Empty(t, naming(objects.NMStateConfigs, ""))
+	b.delete(objects.InfraEnvs, "site", "pool")
+	require.Empty(t, naming(objects.Secrets, "pull"))
+	require.Empty(t, b.Hosts.referrers.refs)
+}
+
 func TestImagesOfOtherArchitectures(t *testing.T) {
 	b := newHostsBench(t)
 	b.apply(infraEnvManifest("z", "cpuArchitecture: s390x", "imageType: minimal-iso"))

@@ -3,7 +3,6 @@ package hive
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -101,28 +100,4 @@ func (n *networks) named(fault string) string {
 		}
 		return "NMStateConfig " + n.from[number]
 	})
-}
-
-// selectingInfraEnvs lists the InfraEnvs that an NMStateConfig may belong to: all that select any. A label that was taken away
-// matters as much as one that is there.
-func (h *Hosts) selectingInfraEnvs(tx *store.Tx, namespace, _ string) ([]key, error) {
-	return h.infraEnvsWith(tx, namespace, func(env *agentinstall.InfraEnv) bool {
-		selector := env.Spec.NMStateConfigLabelSelector
-		return len(selector.MatchLabels)+len(selector.MatchExpressions) > 0
-	})
-}
-
-func (h *Hosts) infraEnvsWith(tx *store.Tx, namespace string, fits func(*agentinstall.InfraEnv) bool) ([]key, error) {
-	var keys []key
-	err := h.Objects.Each(tx, objects.InfraEnvs, namespace, func(u *unstructured.Unstructured) error {
-		var env agentinstall.InfraEnv
-		if err := objects.Into(u, &env); err != nil {
-			return nil // it is said at the InfraEnv itself
-		}
-		if fits(&env) {
-			keys = append(keys, key{Kind: objects.InfraEnvs, Namespace: env.Namespace, Name: env.Name})
-		}
-		return nil
-	})
-	return slices.Clip(keys), err
 }
