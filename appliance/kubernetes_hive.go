@@ -37,7 +37,9 @@ func (a *Appliance) newHiveControllers(o *objects.Objects) *hiveControllers {
 }
 
 // projectors are both: what clusters show depends on the Agents of their hosts.
-func (h *hiveControllers) projectors() engine.Projector { return hive.Projectors{h.hosts, h.clusters} }
+func (h *hiveControllers) projectors() engine.Projector {
+	return hive.Projectors{h.hosts, h.clusters, hive.EventsOf(h.clusters.Objects)}
+}
 
 // addTo has a loop call the controllers, and returns the rules by which their kinds are admitted.
 func (h *hiveControllers) addTo(loop *controller.Loop, e *engine.Engine) []admission.Interface {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
 	"landfall/store"
@@ -35,6 +36,7 @@ type change struct {
 	reading bool                        // it only looks at what is committed
 
 	events       int
+	written      []*models.Event        // with a projector, who may want to show them
 	budgets      map[string]eventBudget // that were drawn upon
 	touchedHosts []string
 	gone         []string // hosts that were deleted

@@ -103,6 +103,9 @@ func (c *change) writeEvent(ev event, subjects []subject) error {
 	if err := eventRows.Put(c.tx, key, row); err != nil {
 		return err
 	}
+	if c.e.Projector != nil {
+		c.written = append(c.written, row)
+	}
 	attrs := []any{"event", ev.name}
 	for _, subject := range subjects {
 		attrs = append(attrs, subject.kind, subject.id)

@@ -42,6 +42,7 @@ type Touched struct {
 	Clusters  []TouchedRow
 	InfraEnvs []TouchedRow
 	Hosts     []TouchedRow
+	Events    []*models.Event // that the change has written, in their order
 }
 
 // TouchedRow is a row that a change has written, or settled with its hosts, or deleted.
@@ -148,7 +149,8 @@ func (c *change) project() error {
 		row, ok := c.hosts[key]
 		return objectOf(row, func(r *hostRecord) Object { return r.Object }), ok
 	})
-	if len(touched.Clusters)+len(touched.InfraEnvs)+len(touched.Hosts) == 0 {
+	touched.Events = c.written
+	if len(touched.Clusters)+len(touched.InfraEnvs)+len(touched.Hosts)+len(touched.Events) == 0 {
 		return nil
 	}
 	return c.e.Projector.Project(c.tx, touched)

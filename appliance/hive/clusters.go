@@ -115,7 +115,7 @@ func (c *Clusters) Reconcile(ctx context.Context, namespace, name string) (time.
 	case s.cd == nil:
 		return 0, c.withoutDeployment(ctx, s)
 	case !s.ours():
-		return 0, nil
+		return 0, c.refuseInstall(ctx, s)
 	case s.aci == nil:
 		return 0, c.withoutInstall(ctx, s)
 	case s.aci.DeletionTimestamp != nil:

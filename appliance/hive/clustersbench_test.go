@@ -68,7 +68,7 @@ func (b *clusterBench) open(db *store.DB) {
 	b.clusters = NewClusters(ClustersOptions{DB: db, Objects: b.objects, Mirrors: b, URL: url, Clock: b.clock, Logger: quiet})
 	b.Hosts = NewHosts(HostsOptions{DB: db, Objects: b.objects, Clock: b.clock, Logger: quiet, URL: url, Mirrors: b, OSImages: b.hostsBench})
 	e, err := engine.New(engine.Options{
-		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: url, Projector: Projectors{b.Hosts, b.clusters, b},
+		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: url, Projector: Projectors{b.Hosts, b.clusters, EventsOf(b.clusters.Objects), b},
 		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true}},
 		Images:      engine.Images{Agent: "quay.io/parts/agent:1"},
 	})

@@ -31,8 +31,7 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice N
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason + "\x00" + notice.Message))
-	name := about.GetName() + "." + hex.EncodeToString(digest[:8])
+	name := EventName(about, notice)
 	seen := metav1.NewTime(now.UTC().Truncate(time.Second))
 	if err := Expiry().Set(tx, Events.Key(namespace, name), now.Add(EventLife)); err != nil {
 		return err
@@ -64,6 +63,12 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice N
 		FirstTimestamp: seen, LastTimestamp: seen,
 		ReportingController: notice.Component,
 	}, now)
+}
+
+// EventName is what the Event of a notice is called.
+func EventName(about *unstructured.Unstructured, notice Notice) string {
+	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason + "\x00" + notice.Message))
+	return about.GetName() + "." + hex.EncodeToString(digest[:8])
 }
 
 // EnsureNamespace makes a namespace if there is none of that name.

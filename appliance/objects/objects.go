@@ -54,6 +54,26 @@ func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any)
 	return Into(u, into)
 }
 
+// Metadata reads what an object is and its metadata, and nothing else of it: many are large. store.ErrNotFound if there is none.
+func (o *Objects) Metadata(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
+	key := kind.Key(namespace, name)
+	value, err := rows.Get(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := Open(o.box, *value)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", key, err)
+	}
+	var object struct {
+		Metadata map[string]any `json:"metadata"`
+	}
+	if err := json.Unmarshal(plain, &object); err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.APIVersion(), "kind": kind.Kind, "metadata": object.Metadata}}, nil
+}
+
 // Into converts an object to its Go type.
 func Into(u *unstructured.Unstructured, into any) error {
 	if own, ok := into.(*unstructured.Unstructured); ok {
