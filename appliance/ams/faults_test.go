@@ -294,6 +294,17 @@ func (s *site) scan() error {
 	return err
 }
 
+func TestASiteWithNothingToTellSaysThatNobodyHasLoggedIn(t *testing.T) {
+	s := newSite(t)
+	s.secret.secret = Secret{}
+	s.settle(soon)
+	require.Equal(t, NoCredentials, s.state())
+	s.secret.secret.OfflineToken = s.ams.AddAccount(ours)
+	s.relay.Connect(0)
+	s.settle(soon)
+	require.NotEqual(t, NoCredentials, s.state())
+}
+
 func TestFaultsOfCredentials(t *testing.T) {
 	them := amstest.Account{ID: "2GOuThem", Username: "them", Organization: "2GOuTheirs", OrganizationName: "Theirs"}
 	runFaults(t, []faultCase{

@@ -61,6 +61,9 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	case state == Online:
 		return time.Time{}, true
 	case waiting == 0 && window.Before(now):
+		if state == Offline {
+			r.sayIfLoggedOut(ctx)
+		}
 		return time.Time{}, false
 	case now.Before(probeAt):
 		return probeAt, false
@@ -76,7 +79,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.tried = secret
 	r.mu.Unlock()
 	if err == nil && secret.Empty() {
-		r.pause(NoCredentials, "There are no credentials for AMS; give them with landfall ams login or on the page.")
+		r.pause(NoCredentials, noCredentials)
 		return time.Time{}, false
 	}
 	if err == nil {
@@ -86,6 +89,15 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		return r.lost(ctx, err), false
 	}
 	return time.Time{}, true
+}
+
+const noCredentials = "There are no credentials for AMS; give them with landfall ams login or on the page."
+
+// sayIfLoggedOut names the reason why a site that has nothing to tell yet is not connected, if that is that nobody has logged in.
+func (r *Relay) sayIfLoggedOut(ctx context.Context) {
+	if secret, err := r.options.Credentials.Secret(ctx); err == nil && secret.Empty() {
+		r.pause(NoCredentials, noCredentials)
+	}
 }
 
 // errPaused says that a session is not opened until a person decides.

@@ -17,13 +17,16 @@ export default defineConfig({
           'SupportedOpenshiftVersionsAPI.ts',
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
+        'ocm/components/AddHosts/AddHosts.tsx': 'AddHosts.tsx',
         'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx':
           'DiscoveryImageTypeDropdown.tsx',
         'ocm/components/clusterConfiguration/InformationAndAlerts.tsx': 'InformationAndAlerts.tsx',
         'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
         'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
+        'ocm/components/clusterWizard/ClusterDetails.tsx': 'ClusterDetails.tsx',
         'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx':
           'InstallDisconnectedSwitch.tsx',
+        'ocm/services/InfraEnvsService.ts': 'InfraEnvsService.ts',
       },
       here('./src/uilib'),
     ),
@@ -33,6 +36,11 @@ export default defineConfig({
         'Create new assisted cluster': 'No cluster yet',
         'There are no clusters yet. This wizard is going to guide you through the OpenShift cluster deployment.':
           'A wizard leads through the installation of one.',
+      },
+      'ocm/components/clusters/ClusterPage.tsx': {
+        'Cluster details not found': 'There is nothing to boot hosts from',
+        'Check to make sure the cluster-ID is valid. Otherwise, the cluster details may have been deleted.':
+          'The cluster has no infra-env, or the appliance did not answer. Make an infra-env for it, or bind hosts to it, and load this page again.',
       },
       'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
     }),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ClusterLine } from '../src/ams/api';
-import { describeFields, fingerprintIn, knows, waits, whatToDo } from '../src/ams/words';
+import { describeFields, fingerprintIn, knows, waits, whatToDo, standing } from '../src/ams/words';
 
 const line = (alter: Partial<ClusterLine>): ClusterLine => ({
   cluster_id: 'c',
@@ -54,5 +54,12 @@ describe('what people read of a cluster in AMS', () => {
     const print = `SHA256:${'a'.repeat(43)}`;
     expect(fingerprintIn(`it is ${print}; compare it`)).toBe(print);
     expect(fingerprintIn('no key')).toBe('');
+  });
+});
+
+describe('standing', () => {
+  it('is no warning before a connection was tried for', () => {
+    expect(standing({ state: 'offline' })).toEqual({ name: 'Not connected: nothing waits to be told', variant: 'info' });
+    expect(standing({ state: 'offline', problem: 'api.openshift.com does not answer.' }).variant).toBe('warning');
   });
 });

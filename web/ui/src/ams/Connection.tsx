@@ -15,14 +15,14 @@ import { duration, moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
 import { LoginDialog } from './LoginDialog';
-import { relayStates } from './words';
+import { standing } from './words';
 
 const noticeable = 60;
 
 /** How the site stands with AMS, and what can be done about the connection. */
 export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => {
   const [login, setLogin] = useState(false);
-  const { name, variant } = relayStates[status.state];
+  const { name, variant } = standing(status);
   const facts: [string, string | undefined][] = [
     ['API', status.api_url],
     ['Organization', status.organization],

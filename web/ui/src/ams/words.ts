@@ -1,4 +1,4 @@
-import type { ClusterLine, Fields, LineState, RelayState } from './api';
+import type { AmsStatus, ClusterLine, Fields, LineState, RelayState } from './api';
 
 /** How a line's state is called, and the colour of its label. */
 export const lineStates: Record<LineState, { name: string; color: 'blue' | 'green' | 'red' | 'grey' }> = {
@@ -9,7 +9,7 @@ export const lineStates: Record<LineState, { name: string; color: 'blue' | 'gree
 };
 
 /** How the relay's state is called, and how grave it is. */
-export const relayStates: Record<RelayState, { name: string; variant: 'success' | 'info' | 'warning' | 'danger' }> = {
+const relayStates: Record<RelayState, { name: string; variant: 'success' | 'info' | 'warning' | 'danger' }> = {
   off: { name: 'Switched off in the configuration', variant: 'info' },
   'no-credentials': { name: 'Not logged in', variant: 'info' },
   'by-hand': { name: 'Connects by hand', variant: 'info' },
@@ -20,6 +20,10 @@ export const relayStates: Record<RelayState, { name: string; variant: 'success' 
   'paused-identity': { name: 'Paused: another organization', variant: 'danger' },
   'paused-person': { name: 'Paused: who speaks?', variant: 'danger' },
 };
+
+/** How the relay stands, and how grave that is; without a connection, nothing is wrong as long as none was tried for. */
+export const standing = ({ state, problem }: Pick<AmsStatus, 'state' | 'problem'>) =>
+  state === 'offline' && !problem ? ({ name: 'Not connected: nothing waits to be told', variant: 'info' } as const) : relayStates[state];
 
 const names: [keyof Fields, string][] = [
   ['display_name', 'name'],

@@ -9,7 +9,11 @@ import { Refresh } from './refresh';
 /** The part of the library's store that is looked at. (Its published types leave the state's type open.) */
 type State = {
   clusters: { uiState: ResourceUIState };
-  currentCluster: { data?: { id?: string; name?: string }; uiState: ResourceUIState };
+  currentCluster: {
+    data?: { id?: string; name?: string };
+    uiState: ResourceUIState;
+    errorDetail?: { code: string | number };
+  };
 };
 
 const store = Store.storeDay1;
@@ -63,10 +67,20 @@ const reloadCluster = (): void => {
   }
 };
 
-/** Tells of every change of what is shown: the name of the cluster with that id, as far as it is known. */
-export const followShownCluster = (tell: (name?: string) => void): (() => void) =>
+/** What the store knows of the cluster that the page shows. */
+export type Shown = { name?: string | undefined; isMissing: boolean };
+
+/** What the appliance answers for an id that no cluster has, and for one that none can have. */
+const missing = new Set([404, 422]);
+
+/** Tells of every change of what is shown: the cluster's name, as far as it is known, and that there is no such cluster. */
+export const followShownCluster = (tell: (shown: Shown) => void): (() => void) =>
   store.subscribe(() => {
     const page = shownPage(window.location.pathname);
-    const { data } = state().currentCluster;
-    tell(page.name === 'cluster' && data?.id === page.clusterId ? data.name : undefined);
+    const { data, uiState, errorDetail } = state().currentCluster;
+    const isShown = page.name === 'cluster';
+    tell({
+      name: isShown && data?.id === page.clusterId ? data.name : undefined,
+      isMissing: isShown && uiState === ResourceUIState.POLLING_ERROR && missing.has(Number(errorDetail?.code)),
+    });
   });
