@@ -38,10 +38,10 @@ func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.
 	if site.Resolvers, site.Search, err = doctor.SystemResolvers(); err != nil {
 		a.log.WarnContext(ctx, "The site is looked at without its DNS.", "error", err)
 	}
-	if clusterID != "" {
-		if err := a.describeSite(site, clusterID); err != nil {
-			return nil, api.Problem(err)
-		}
+	if clusterID == "" {
+		site.Configured = a.configured()
+	} else if err := a.describeSite(site, clusterID); err != nil {
+		return nil, api.Problem(err)
 	}
 	if len(rules.List()) > 0 {
 		if site.Contents, err = a.prover.contents(clusterID); err != nil {
@@ -49,6 +49,29 @@ func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.
 		}
 	}
 	return doctor.Doctor{}.Examine(ctx, site), nil
+}
+
+// configured says whether the appliance was given what every installation begins with: a release, and a live ISO for it.
+func (a *Appliance) configured() []doctor.Finding {
+	const asked = "whether there is a release, and a live ISO that its hosts can boot"
+	if len(a.config.ReleaseImages) == 0 {
+		return []doctor.Finding{{
+			Area: doctor.Images, Subject: "releases", Verdict: doctor.Red, Asked: asked, Answered: "none, so no cluster can be made",
+			Do: "Name a release under release_images in the configuration, and start the appliance again.",
+		}}
+	}
+	var findings []doctor.Finding
+	for _, release := range a.config.ReleaseImages {
+		finding := doctor.Finding{
+			Area: doctor.Images, Subject: "live ISO for " + release.OpenshiftVersion + " on " + release.CPUArchitecture,
+			Verdict: doctor.Green, Asked: asked, Answered: "it is there",
+		}
+		if status := a.releaseStatus(release); status.Message != "" {
+			finding.Verdict, finding.Answered = doctor.Red, status.Message
+		}
+		findings = append(findings, finding)
+	}
+	return findings
 }
 
 // namesOf looks at nothing but the names of a cluster.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,4 +77,31 @@ func TestTheSiteIsExaminedForAClusterAndItsHosts(t *testing.T) {
 
 	status, _ := examine("?cluster_id=00000000-0000-4000-8000-000000000000")
 	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestAnApplianceThatWasGivenNoReleaseOrLiveISOIsNotWell(t *testing.T) {
+	for name, c := range map[string]struct {
+		without  func(*site)
+		subject  string
+		answered string
+	}{
+		"no release":  {func(s *site) { s.config.ReleaseImages = nil }, "releases", "none, so no cluster can be made"},
+		"no live ISO": {func(s *site) { s.config.OSImages = nil }, "live ISO for ", "there is no OS image for OpenShift "},
+		"both":        {func(*site) {}, "live ISO for ", "it is there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			c.without(s)
+			address, _ := s.start(t)
+			response, err := http.Get(address + console.DoctorRoute)
+			require.NoError(t, err)
+			var report doctor.Report
+			require.NoError(t, json.NewDecoder(response.Body).Decode(&report))
+			require.NoError(t, response.Body.Close())
+			at := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return strings.HasPrefix(f.Subject, c.subject) })
+			require.GreaterOrEqual(t, at, 0, report.Findings)
+			require.Contains(t, report.Findings[at].Answered, c.answered)
+			require.Equal(t, name != "both", report.Findings[at].Verdict == doctor.Red)
+		})
+	}
 }

@@ -38,6 +38,10 @@ func newClusters() *cobra.Command {
 }
 
 func writeClusters(out io.Writer, clusters []*models.Cluster) error {
+	if len(clusters) == 0 {
+		_, err := fmt.Fprintln(out, "There is no cluster yet.")
+		return err
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tNAME\tVERSION\tSTATUS\tPROGRESS")
 	for _, cluster := range clusters {
@@ -80,6 +84,15 @@ func newStatus() *cobra.Command {
 
 func writeStatus(out io.Writer, status *console.Status) error {
 	fmt.Fprintf(out, "Landfall %s at %s\n\n", status.Version, status.URL)
+	if len(status.OSImages) == 0 {
+		fmt.Fprintln(out, "There is no live ISO, so no host can be discovered: landfall iso import, or os_images in the configuration.")
+	}
+	if len(status.Releases) == 0 {
+		fmt.Fprintln(out, "There is no release, so no cluster can be made: release_images in the configuration.")
+	}
+	if len(status.OSImages)+len(status.Releases) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KIND\tVERSION\tARCHITECTURE\tSTATE")
 	for _, image := range status.OSImages {

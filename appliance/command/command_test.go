@@ -248,6 +248,21 @@ func TestClientsOfARunningApplianceShowItsClusters(t *testing.T) {
 	status := landfall(t, "status", "--url", server.URL)
 	require.Contains(t, status.out, "Landfall v1 at http://bastion:8090")
 	require.Contains(t, status.out, "live ISO  4.19     x86_64        ready")
+	require.Contains(t, status.out, "There is no release, so no cluster can be made: release_images in the configuration.")
+}
+
+func TestClientsOfAnApplianceThatHasNothingSayWhatIsMissing(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers := map[string]string{"/api/assisted-install/v2/clusters": `[]`, "/api/landfall/v1/status": `{"version":"v1","url":"http://bastion:8090"}`}
+		_, err := w.Write([]byte(answers[r.URL.Path]))
+		require.NoError(t, err)
+	}))
+	defer server.Close()
+	require.Equal(t, "There is no cluster yet.\n", landfall(t, "clusters", "--url", server.URL).out)
+	status := landfall(t, "status", "--url", server.URL).out
+	require.Contains(t, status, "There is no live ISO")
+	require.Contains(t, status, "There is no release")
+	require.NotContains(t, status, "KIND", "no table of nothing")
 }
 
 func TestClientsSayWhatStandsInTheWay(t *testing.T) {

@@ -110,6 +110,8 @@ type Site struct {
 	AskDHCP bool
 	// Lags are by how much clocks of hosts are behind this machine's, by the hosts' names; negative: ahead.
 	Lags map[string]time.Duration
+	// Configured is what is to be said of what the appliance itself was given.
+	Configured []Finding
 	// Measured is what hosts found themselves.
 	Measured []Finding
 }
@@ -197,7 +199,7 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 	group.Wait()
 	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Findings: []Finding{}}
 	found = append(found, e.newCertificates(), e.proxies())
-	found = append(found, e.contents(ctx, slices.Concat(found...)), site.Measured)
+	found = append(found, site.Configured, e.contents(ctx, slices.Concat(found...)), site.Measured)
 	for _, findings := range found {
 		report.Findings = append(report.Findings, findings...)
 	}

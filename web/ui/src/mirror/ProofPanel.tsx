@@ -4,6 +4,7 @@ import {
   Card,
   CardBody,
   CardTitle,
+  Content,
   Flex,
   FlexItem,
   FormSelect,
@@ -25,7 +26,8 @@ const wait = (newest: Newest | undefined) => (newest?.proof?.state === 'running'
 
 /** Whether the mirror holds a release, or what a cluster needs, with what is to be brought if it does not. */
 export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
-  const releases = useAnswer(listReleases, once).answer ?? [];
+  const { answer: listed } = useAnswer(listReleases, once);
+  const releases = listed ?? [];
   const { answer: newest, askAgain } = useAnswer(newestProof, wait);
   const [chosen, setChosen] = useState('');
   const [failure, setFailure] = useState('');
@@ -45,8 +47,14 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
       <CardTitle>Is everything there?</CardTitle>
       <CardBody>
         <Stack hasGutter>
+          {!cluster && listed?.length === 0 && (
+            <Content component="p">
+              This appliance has no release to ask for: name one under &quot;release_images&quot; in its configuration and start
+              it again.
+            </Content>
+          )}
           <Flex>
-            {!cluster && (
+            {!cluster && releases.length > 0 && (
               <FlexItem>
                 <FormSelect
                   aria-label="Release"

@@ -16,39 +16,49 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
       {model.holes.map(({ kind, prefix, text, grave }) => (
         <Alert key={kind + prefix + text} isInline isPlain variant={grave ? 'danger' : 'info'} title={text} />
       ))}
-      <Table aria-label="Rules" variant="compact" data-testid="rules">
-        <Thead>
-          <Tr>
-            <Th>Images under</Th>
-            <Th>Mirrors, in order</Th>
-            <Th modifier="nowrap">Then the source</Th>
-            <Th>From</Th>
-          </Tr>
-        </Thead>
-        <Tbody>
-          {model.rules.map((rule) => (
-            <Tr key={rule.prefix} data-testid="rule">
-              <Td dataLabel="Images under" modifier="breakWord">
-                {rule.prefix}
-              </Td>
-              <Td dataLabel="Mirrors, in order" modifier="breakWord">
-                {spell(rule)}
-              </Td>
-              <Td dataLabel="Then the source">{rule.blocked ? 'never' : 'last'}</Td>
-              <Td dataLabel="From" modifier="breakWord">
-                {rule.origin}
-              </Td>
-            </Tr>
-          ))}
-        </Tbody>
-      </Table>
-      <Content component="small">
-        {model.catalogs.length} operator catalogs and the signatures of {model.signatures.length} releases came with
-        them.
-      </Content>
+      {model.rules.length > 0 ? (
+        <RuleTable rules={model.rules} />
+      ) : (
+        <Content component="p">There are none: each image is pulled from where its name says.</Content>
+      )}
+      {model.rules.length + model.catalogs.length + model.signatures.length > 0 && (
+        <Content component="small">
+          {model.catalogs.length} operator catalogs and the signatures of {model.signatures.length} releases came with
+          them.
+        </Content>
+      )}
       <Explainer model={model} />
     </CardBody>
   </Card>
+);
+
+const RuleTable = ({ rules }: { rules: Rule[] }) => (
+  <Table aria-label="Rules" variant="compact" data-testid="rules">
+    <Thead>
+      <Tr>
+        <Th>Images under</Th>
+        <Th>Mirrors, in order</Th>
+        <Th modifier="nowrap">Then the source</Th>
+        <Th>From</Th>
+      </Tr>
+    </Thead>
+    <Tbody>
+      {rules.map((rule) => (
+        <Tr key={rule.prefix} data-testid="rule">
+          <Td dataLabel="Images under" modifier="breakWord">
+            {rule.prefix}
+          </Td>
+          <Td dataLabel="Mirrors, in order" modifier="breakWord">
+            {spell(rule)}
+          </Td>
+          <Td dataLabel="Then the source">{rule.blocked ? 'never' : 'last'}</Td>
+          <Td dataLabel="From" modifier="breakWord">
+            {rule.origin}
+          </Td>
+        </Tr>
+      ))}
+    </Tbody>
+  </Table>
 );
 
 const Explainer = ({ model }: { model: MirrorModel }) => {
