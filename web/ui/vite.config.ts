@@ -17,6 +17,7 @@ export default defineConfig({
           'SupportedOpenshiftVersionsAPI.ts',
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
+        'common/components/ui/formik/validationSchemas.ts': 'validationSchemas.ts',
         'ocm/components/AddHosts/AddHosts.tsx': 'AddHosts.tsx',
         'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx':
           'DiscoveryImageTypeDropdown.tsx',

@@ -117,6 +117,25 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByText('Installation completed successfully').waitFor();
   });
 
+  step('opens the installed cluster for more hosts, and has its kubeconfig there, too', async () => {
+    await button('Add hosts').click();
+    await heading('Host Discovery').waitFor();
+    await heading('solo').waitFor();
+    await Promise.all([page.waitForEvent('download'), button('Download kubeconfig').click()]);
+    await page.getByTestId('cluster-breadcrumbs').getByRole('link', { name: 'Clusters' }).click();
+    await heading('Clusters').waitFor();
+  });
+
+  step('can not give a second cluster the same name', async () => {
+    await page.goto(`${site.url}/assisted-installer/clusters/~new`);
+    await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');
+    await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
+    await page.keyboard.press('Tab');
+    await page.getByText('There is a cluster of this name and base domain already').waitFor();
+    await page.getByRole('textbox', { name: 'Base domain' }).fill('other.test');
+    await page.getByText('There is a cluster of this name and base domain already').waitFor({ state: 'detached' });
+  });
+
   step('reads what a host lacks', async () => {
     cluster = await site.post('/v2/clusters', {
       name: 'reef', base_dns_domain: 'site.test', openshift_version: (await site.get('/v2/clusters'))[0].openshift_version,
@@ -221,6 +240,20 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByRole('menuitem', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await row.waitFor({ state: 'detached' });
+    await page.getByTestId('cluster-row-solo').waitFor();
+  });
+
+  step('reads on its page that a cluster has no infra-env, and then that somebody has deleted it', async () => {
+    const { id } = await site.post('/v2/clusters', {
+      name: 'wreck', base_dns_domain: 'site.test', openshift_version: (await site.get('/v2/clusters'))[0].openshift_version, pull_secret: pullSecret,
+    });
+    await page.goto(`${site.url}/assisted-installer/clusters/${id}`);
+    await page.getByText(/The cluster has no infra-env/).waitFor();
+    await fetch(`${site.url}/api/assisted-install/v2/clusters/${id}`, { method: 'DELETE' });
+    await heading('There is no such cluster').waitFor();
+    await page.reload();
+    await heading('There is no such cluster').waitFor();
+    await page.getByTestId('no-cluster').getByRole('link', { name: 'All clusters' }).click();
     await page.getByTestId('cluster-row-solo').waitFor();
   });
 
