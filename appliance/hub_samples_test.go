@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/apply"
 )
 
 // TestTheDocumentedSamplesApplyOrSayWhyNot applies the samples of the Assisted Installer's documentation and of the siteconfig operator as
@@ -20,14 +23,9 @@ func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
 	refused := map[string]string{
 		// The Secret has the type of a pull secret and holds a certificate: no cluster takes it. The AgentClusterInstall beside it applies.
 		"hive-samples/agentClusterInstall-with-ignitionEndpoint.yaml": `The Secret "ignition-ca-certificate" is invalid: data[.dockerconfigjson]: Required value`,
-		// A ClusterInstance is a template, of which the siteconfig operator makes the manifests; apply those.
-		"siteconfig/example-2node-with-arbiter.yaml": `no matches for kind "ClusterInstance"`,
-		"siteconfig/example-3node.yaml":              `no matches for kind "ClusterInstance"`,
-		"siteconfig/example-sno.yaml":                `no matches for kind "ClusterInstance"`,
-		"siteconfig/example-standard.yaml":           `no matches for kind "ClusterInstance"`,
 	}
 	d := openHub(t)
-	for _, namespace := range []string{"spoke-cluster", "demo", "agents", "example-sno", "example-ai-sno", "example-ai-3node", "example-ai-standard"} {
+	for _, namespace := range []string{"spoke-cluster", "demo", "agents", "example-sno", "example-ai-sno", "example-ai-arbiter", "example-ai-3node", "example-ai-standard"} {
 		_, err := d.try(t.Context(), "", "create", "namespace", namespace)
 		require.NoError(t, err)
 	}
@@ -38,8 +36,12 @@ func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
 		for _, sample := range samples {
 			name := folder + "/" + filepath.Base(sample)
 			t.Run(name, func(t *testing.T) {
-				d.forgetSamples(t) // several describe the same object, each as a new one
-				_, err := d.try(t.Context(), "", "apply", "-f", sample)
+				d.forgetSamples(t)            // several describe the same object, each as a new one
+				var manifests strings.Builder // a ClusterInstance is rendered, and others are as they were
+				read, err := apply.Read(apply.Sources{Paths: []string{sample}})
+				require.NoError(t, err)
+				require.NoError(t, apply.Print(&manifests, read.Objects))
+				_, err = d.try(t.Context(), manifests.String(), "apply", "--validate=strict", "-f", "-")
 				if reason := refused[name]; reason != "" {
 					require.ErrorContains(t, err, reason)
 					return

@@ -205,6 +205,8 @@ func (r *reader) expand(at Source, value any) []*Object {
 		r.problem(at, "%s has metadata.generateName; what is applied needs metadata.name", o.Kind)
 	case o.Name == "":
 		r.problem(at, "%s has no metadata.name", o.Kind)
+	case o.Kind == clusterInstanceKind && o.group() == siteconfigGroup:
+		return r.render(o)
 	default:
 		return []*Object{o}
 	}
@@ -305,6 +307,23 @@ func encode(value any) ([]byte, error) {
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(value)
 	return out.Bytes(), err
+}
+
+// Print writes objects as YAML, a document each.
+func Print(to io.Writer, list []*Object) error {
+	for _, o := range list {
+		text, err := encode(o.Content)
+		if err == nil {
+			text, err = yaml.JSONToYAML(text)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(to, "---\n%s", text)
+		}
+		if err != nil {
+			return fmt.Errorf("print %s: %w", o, err)
+		}
+	}
+	return nil
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+)(: )?`)

@@ -26,13 +26,18 @@ type reference struct {
 func Missing(ctx context.Context, server *Server, list []*Object, options Options) (Problems, error) {
 	l := &lookup{server: server, list: list, options: options}
 	var missing Problems
+	namespaces := map[string]bool{} // that were missed already
 	for _, o := range list {
 		for _, r := range l.references(o) {
+			if r.kind == objects.Namespaces && namespaces[r.name] {
+				continue
+			}
 			text, err := l.lacks(ctx, r)
 			if err != nil {
 				return nil, err
 			}
 			if text != "" {
+				namespaces[r.name] = r.kind == objects.Namespaces
 				missing = append(missing, Problem{o.Source, text})
 			}
 		}

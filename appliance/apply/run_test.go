@@ -68,7 +68,7 @@ func TestADryRunKeepsNothingAndTriesObjectsOfANamespaceThatIsYetToCome(t *testin
 
 func TestARefusalKeepsNothingElseBack(t *testing.T) {
 	f := newFakeAPI(t)
-	list := site(t, secret("a")+"---\n"+`{apiVersion: siteconfig.open-cluster-management.io/v1alpha1, kind: ClusterInstance, metadata: {name: x, namespace: sno}}
+	list := site(t, secret("a")+"---\n"+`{apiVersion: policy.open-cluster-management.io/v1, kind: Policy, metadata: {name: x, namespace: sno}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: p}}
 ---
@@ -77,7 +77,7 @@ func TestARefusalKeepsNothingElseBack(t *testing.T) {
 	require.Equal(t, []string{
 		`secret/a refused: namespaces "sno" not found`,
 		"configmap/c created",
-		"clusterinstance.siteconfig.open-cluster-management.io/x refused: the appliance has no kind ClusterInstance of siteconfig.open-cluster-management.io/v1alpha1",
+		"policy.policy.open-cluster-management.io/x refused: the appliance has no kind Policy of policy.open-cluster-management.io/v1",
 		"pod/p refused: the appliance has no kind Pod of v1",
 	}, applied(t, f, list, Options{}))
 	require.Equal(t, []string{"/api/v1/namespaces/default/configmaps/c"}, f.order)

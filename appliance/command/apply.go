@@ -105,12 +105,12 @@ func (m *manifests) tell(refused *int) func(apply.Outcome) {
 
 func newApply() *cobra.Command {
 	m := &manifests{}
-	var wait bool
+	var wait, printed bool
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR|FILE|-",
 		Short: "Bring Kubernetes manifests of a site to a running appliance",
 		Long: "Bring Kubernetes manifests to the Kubernetes API of a running appliance: files of several documents, JSON, folders, and folders\n" +
-			"with a kustomization.yaml, in an order in which each object finds what it names. Fields that were applied before and are\n" +
+			"with a kustomization.yaml, and ClusterInstances of the siteconfig operator, in an order in which each object finds what it names. Fields that were applied before and are\n" +
 			"left out now are removed. One object that is refused does not keep the others back; the exit code is 1 then.\n" +
 			"--dry-run has the appliance check everything and keep nothing, and says what is missing before a server is touched:\n" +
 			"objects that are named and nowhere, images in the mirror, DNS records.",
@@ -120,12 +120,16 @@ func newApply() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if printed {
+				return apply.Print(m.out, list)
+			}
 			return m.reachable(m.apply(cmd.Context(), list, wait))
 		},
 	}
 	m.addFlags(cmd)
 	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "keep nothing, and say what would happen and what is missing")
 	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields that others have set")
+	cmd.Flags().BoolVar(&printed, "print", false, "only print the objects, in the order in which they would be applied: for kubectl apply -f -")
 	cmd.Flags().BoolVar(&wait, "wait", false, "follow the clusters until they are installed; without clusters, the infra-envs until their images are there")
 	cmd.Flags().DurationVar(&m.timeout, "timeout", 0, "with --wait: how long; default: without end")
 	return cmd
