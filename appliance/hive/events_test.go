@@ -73,3 +73,11 @@ func TestAClusterDeploymentThatNobodyInstallsSaysSo(t *testing.T) {
 	said := b.told(objects.ClusterDeployments)
 	require.Contains(t, said["UnsupportedClusterInstall"], "Warning The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, and clusters are installed here by AgentClusterInstall")
 }
+
+func TestADelayThatHasNoEffectIsToldOnce(t *testing.T) {
+	b := newClusterBench(t)
+	b.apply(pullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, strings.Replace(infraEnvOfOne, "spec: {", "spec: {networkDiscoveryDelaySeconds: 20, ", 1))
+	b.apply(strings.Replace(infraEnvOfOne, "spec: {", "spec: {networkDiscoveryDelaySeconds: 20, additionalNTPSources: [192.0.2.1], ", 1))
+	require.Equal(t, map[string]string{"NetworkDiscoveryDelayLeftOut": "Normal networkDiscoveryDelaySeconds has no effect: hosts look for the network cards that NMStateConfigs name " +
+		"until all are there, for up to 30 seconds, and go on at once then."}, b.told(objects.InfraEnvs))
+}

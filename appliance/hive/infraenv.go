@@ -317,6 +317,11 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvTask, outcome *agen
 		if err != nil || task.id == "" {
 			return err
 		}
+		if notice, told := noDelay(&task.object.Spec); told {
+			if err := tellOnce(tx, r.Objects, objects.InfraEnvs, namespace, name, notice, p.now); err != nil {
+				return err
+			}
+		}
 		err = p.showInfraEnv(task.id, outcome)
 		if engine.KindOf(err) == engine.NotFound {
 			return nil // deleted meanwhile; what it was made of is looked at again then
