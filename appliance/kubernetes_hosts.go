@@ -11,6 +11,13 @@ import (
 
 // FetchImages implements hive.ImageFetcher with the library of base images.
 func (s hiveSite) FetchImages(_ context.Context, wanted []hive.WantedImage) (waiting []string, fault string, err error) {
+	additions := map[string]osimage.Additions{}
+	for _, want := range wanted {
+		if len(want.Headers)+len(want.Query) > 0 {
+			additions[want.URL] = osimage.Additions{Headers: want.Headers, Query: want.Query}
+		}
+	}
+	s.a.images.SetAdditions(additions)
 	for _, want := range wanted {
 		held, err := s.a.images.List()
 		if err != nil {

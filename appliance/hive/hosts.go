@@ -83,5 +83,8 @@ func (h *Hosts) AddTo(loop *controller.Loop) {
 		controller.Relation{Of: objects.AgentClassifications, To: h.agentsOfNamespace},
 	)
 	loop.Add(classifications{h})
-	loop.Add(serviceConfigs{h}, controller.Relation{Of: objects.ConfigMaps, To: h.serviceConfigNaming})
+	loop.Add(serviceConfigs{h},
+		controller.Relation{Of: objects.ConfigMaps, To: h.serviceConfigNaming},
+		controller.Relation{Of: objects.Secrets, To: h.serviceConfigNaming},
+	)
 }

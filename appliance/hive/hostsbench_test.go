@@ -41,7 +41,8 @@ type hostsBench struct {
 	loop    *controller.Loop
 	rules   map[ruleSet]*mirror.Import // the mirror rules that are kept
 	release siteReleases
-	images  map[string]string // that were asked for, with what is said of them: "" for one that is there
+	images  map[string]string      // that were asked for, with what is said of them: "" for one that is there
+	asked   map[string]WantedImage // by URL, as it was asked for last
 }
 
 // ruleSet names mirror rules that are kept.
@@ -94,7 +95,11 @@ func (b *hostsBench) SetMirror(_ context.Context, level mirror.Level, name strin
 }
 
 func (b *hostsBench) FetchImages(_ context.Context, wanted []WantedImage) (waiting []string, fault string, err error) {
+	if b.asked == nil {
+		b.asked = map[string]WantedImage{}
+	}
 	for _, image := range wanted {
+		b.asked[image.URL] = image
 		state, asked := b.images[image.URL]
 		if !asked {
 			state = "on its way"

@@ -2,6 +2,7 @@ package hive
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,6 +35,7 @@ var operatorNamespaces = []string{"multicluster-engine", "assisted-installer", "
 // WantedImage is a base image that an AgentServiceConfig names.
 type WantedImage struct {
 	OpenshiftVersion, CPUArchitecture, URL string
+	Headers, Query                         map[string]string // that its server wants beside; nil for none
 }
 
 // ImageFetcher fetches base images.
@@ -55,13 +57,20 @@ type configFault struct{ reason, message string }
 func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Duration, error) {
 	var config agentinstall.AgentServiceConfig
 	var mirrors, certificates *corev1.ConfigMap
+	var wants WantedImage
 	var fault *configFault
 	err := r.DB.View(func(tx *store.Tx) error {
 		if err := r.Objects.Get(tx, objects.AgentServiceConfigs, "", name, &config); err != nil {
 			return err
 		}
 		var err error
-		mirrors, certificates, fault, err = r.gather(tx, &config)
+		if mirrors, certificates, fault, err = r.gather(tx, &config); err != nil {
+			return err
+		}
+		var refused *configFault
+		if wants, refused, err = r.additions(tx, &config); fault == nil {
+			fault = refused
+		}
 		return err
 	})
 	missing := errors.Is(err, store.ErrNotFound)
@@ -80,7 +89,7 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 			return 0, err
 		}
 	}
-	waiting, broken, err := r.fetch(ctx, &config)
+	waiting, broken, err := r.fetch(ctx, &config, wants)
 	if err != nil {
 		return 0, err
 	}
@@ -115,11 +124,44 @@ func (r serviceConfigs) gather(tx *store.Tx, config *agentinstall.AgentServiceCo
 			return nil, nil, &configFault{"OSImageCACertRefFailure", err.Error()}, ignoreManifestError(err)
 		}
 	}
-	if ref := spec.OSImageAdditionalParamsRef; ref != nil {
-		return mirrors, certificates, &configFault{"ReasonOSImageAdditionalParamsRefFailure",
-			"The Secret " + ref.Name + " is not used: this appliance fetches OS images without further headers and parameters. Write parameters into the images' URLs."}, nil
-	}
 	return mirrors, certificates, nil, nil
+}
+
+// The keys of the Secret with what servers of OS images want beside the URL; each is a JSON object of texts.
+const (
+	keyImageHeaders = "headers"
+	keyImageQuery   = "query_params"
+)
+
+// additions reads what the servers of an AgentServiceConfig's images want beside the URL.
+func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (wants WantedImage, fault *configFault, err error) {
+	ref := config.Spec.OSImageAdditionalParamsRef
+	if ref == nil {
+		return wants, nil, nil
+	}
+	namespace, err := r.anywhere(tx, objects.Secrets, ref.Name)
+	var data map[string][]byte
+	if err == nil {
+		data, err = r.secretData(tx, namespace, ref.Name)
+	}
+	for _, key := range sortedKeys(data) {
+		var values map[string]string
+		if jsonErr := json.Unmarshal(data[key], &values); jsonErr != nil && err == nil {
+			err = manifestFault("the key %s of Secret %s/%s is no JSON object of texts, such as {\"name\": \"value\"}", key, namespace, ref.Name)
+		}
+		switch key {
+		case keyImageHeaders:
+			wants.Headers = values
+		case keyImageQuery:
+			wants.Query = values
+		default:
+			err = manifestFault("secret referenced by OSImageAdditionalParamsRef is expected to contain either `headers` and/or `query_params` and no other entries")
+		}
+	}
+	if err != nil {
+		return WantedImage{}, &configFault{"ReasonOSImageAdditionalParamsRefFailure", err.Error()}, ignoreManifestError(err)
+	}
+	return wants, nil, nil
 }
 
 func ignoreManifestError(err error) error {
@@ -191,13 +233,14 @@ func (r serviceConfigs) follow(ctx context.Context, mirrors, certificates *corev
 	return nil, nil
 }
 
-func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentServiceConfig) (waiting []string, broken string, err error) {
+func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentServiceConfig, wants WantedImage) (waiting []string, broken string, err error) {
 	if r.Images == nil || len(config.Spec.OSImages) == 0 {
 		return nil, "", nil
 	}
 	var wanted []WantedImage
 	for _, image := range config.Spec.OSImages {
-		wanted = append(wanted, WantedImage{image.OpenshiftVersion, image.CPUArchitecture, image.URL})
+		wants.OpenshiftVersion, wants.CPUArchitecture, wants.URL = image.OpenshiftVersion, image.CPUArchitecture, image.URL
+		wanted = append(wanted, wants)
 	}
 	return r.Images.FetchImages(ctx, wanted)
 }
@@ -287,7 +330,7 @@ func (h *Hosts) serviceSettings(tx *store.Tx) (map[string]string, error) {
 	return settings.Data, err
 }
 
-// serviceConfigNaming is for ConfigMaps that the AgentServiceConfig may refer to.
+// serviceConfigNaming is for ConfigMaps and Secrets that the AgentServiceConfig may refer to.
 func (h *Hosts) serviceConfigNaming(tx *store.Tx, _, name string) ([]key, error) {
 	var config agentinstall.AgentServiceConfig
 	err := h.Objects.Get(tx, objects.AgentServiceConfigs, "", serviceConfigName, &config)
@@ -297,7 +340,7 @@ func (h *Hosts) serviceConfigNaming(tx *store.Tx, _, name string) ([]key, error)
 	if err != nil {
 		return nil, err
 	}
-	named := slices.ContainsFunc([]*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef, config.Spec.OSImageCACertRef}, func(ref *corev1.LocalObjectReference) bool {
+	named := slices.ContainsFunc([]*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef, config.Spec.OSImageCACertRef, config.Spec.OSImageAdditionalParamsRef}, func(ref *corev1.LocalObjectReference) bool {
 		return ref != nil && ref.Name == name
 	})
 	if !named {

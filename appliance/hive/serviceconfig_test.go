@@ -44,7 +44,21 @@ func TestTheSiteFollowsItsAgentServiceConfig(t *testing.T) {
 	b.apply(serviceConfigManifest + "  OSImageCACertRef: {name: ca}\n")
 	requires(conditionReconciled, corev1.ConditionFalse, "OSImageCACertRefFailure", "there is no ConfigMap ca")
 	b.apply(serviceConfigManifest + "  OSImageAdditionalParamsRef: {name: headers}\n")
-	requires(conditionReconciled, corev1.ConditionFalse, "ReasonOSImageAdditionalParamsRefFailure", "The Secret headers is not used")
+	const reason = "ReasonOSImageAdditionalParamsRefFailure"
+	requires(conditionReconciled, corev1.ConditionFalse, reason, "there is no Secret headers in any namespace; it is looked for again when it is made")
+	secret := func(data string) {
+		b.apply("apiVersion: v1\nkind: Secret\nmetadata: {namespace: hub, name: headers}\nstringData: {" + data + "}")
+	}
+	secret("cookies: '{}'")
+	requires(conditionReconciled, corev1.ConditionFalse, reason, "either `headers` and/or `query_params` and no other entries")
+	secret("headers: token")
+	requires(conditionReconciled, corev1.ConditionFalse, reason, "the key headers of Secret hub/headers is no JSON object of texts")
+	secret(`headers: '{"X-Token":"t"}', query_params: '{"site":"s1"}'`)
+	requires(conditionReconciled, corev1.ConditionTrue, "ReconcileSucceeded", "")
+	b.apply(serviceConfigManifest + "  osImages: [{openshiftVersion: '4.20', version: '420.1', url: '" + iso + "', cpuArchitecture: x86_64}]\n  OSImageAdditionalParamsRef: {name: headers}\n")
+	requires(conditionReconciled, corev1.ConditionTrue, "ReconcileSucceeded", "")
+	require.Equal(t, map[string]string{"X-Token": "t"}, b.asked[iso].Headers)
+	require.Equal(t, map[string]string{"site": "s1"}, b.asked[iso].Query)
 
 	b.delete(objects.AgentServiceConfigs, "", "agent")
 	require.False(t, b.get(objects.AgentServiceConfigs, "", "agent", &agentinstall.AgentServiceConfig{}))

@@ -19,13 +19,13 @@ var errStalled = fmt.Errorf("the server sent nothing for %s", stallLimit)
 // download fetches what is missing of an image from its URL.
 func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 	l.mu.Lock()
-	from, validator := e.record.URL, e.record.Validator
+	from, validator, added := e.record.URL, e.record.Validator, l.additions[e.record.URL]
 	l.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := l.options.Clock.AfterFunc(stallLimit, func() { cancel(errStalled) })
 	defer stall.Stop()
-	err := l.receiveURL(ctx, e, part, from, validator, func() { stall.Reset(stallLimit) })
+	err := l.receiveURL(ctx, e, part, source{from, validator, added}, func() { stall.Reset(stallLimit) })
 	if err == nil {
 		return nil
 	}
@@ -47,15 +47,39 @@ func redacted(raw string) string {
 	return parsed.Redacted()
 }
 
-func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from, validator string, alive func()) (err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+// source is where an image comes from.
+type source struct {
+	url, validator string
+	Additions
+}
+
+func (s source) request(ctx context.Context) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range s.Headers {
+		request.Header.Set(name, value)
+	}
+	if len(s.Query) > 0 {
+		query := request.URL.Query()
+		for name, value := range s.Query {
+			query.Set(name, value)
+		}
+		request.URL.RawQuery = query.Encode()
+	}
+	return request, nil
+}
+
+func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from source, alive func()) (err error) {
+	request, err := from.request(ctx)
 	if err != nil {
 		return &ContentError{Problem: err.Error()}
 	}
 	if part.offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", part.offset))
-		if validator != "" {
-			request.Header.Set("If-Range", validator) // another file there is sent from its beginning
+		if from.validator != "" {
+			request.Header.Set("If-Range", from.validator) // another file there is sent from its beginning
 		}
 	}
 	client := &http.Client{Transport: l.options.Transport}

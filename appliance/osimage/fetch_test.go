@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -280,4 +281,23 @@ func TestAnImageIsTakenOutOfARelease(t *testing.T) {
 	_, err = l.Verify(image.ID) // tries once more
 	require.NoError(t, err)
 	require.Equal(t, "4.18", comes(t, l, image.ID, StateReady).OpenshiftVersion)
+}
+
+func TestAServerIsSentWhatItWantsBesideTheURL(t *testing.T) {
+	content := made(t, iso)
+	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Token") != "t" || r.URL.Query().Get("site") != "s 1" || r.URL.Query().Get("v") != "1" {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		http.ServeContent(w, r, "live.iso", time.Time{}, bytes.NewReader(content))
+	}))
+	t.Cleanup(from.Close)
+	l, _ := newSite(t).running(t)
+	url := from.URL + "/live.iso?v=1"
+	image, err := l.Fetch(Request{URL: url})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(only(t, l).Message, "401 Unauthorized") }, waitLimit, tick)
+	l.SetAdditions(map[string]Additions{url: {Headers: map[string]string{"X-Token": "t"}, Query: map[string]string{"site": "s 1"}}})
+	require.Equal(t, sumOf(content), comes(t, l, image.ID, StateReady).SHA256)
 }

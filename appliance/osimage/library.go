@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -82,6 +83,24 @@ type Library struct {
 	mu      sync.Mutex
 	entries []*entry // configured ones first, in their order; then the others, the one that came last first
 	closed  bool
+
+	additions map[string]Additions // by URL
+}
+
+// Additions are what a server wants to be sent beside the URL of an image.
+type Additions struct{ Headers, Query map[string]string }
+
+// SetAdditions says what is sent from now on when images are fetched from URLs. They are not kept: whoever knows them says them after each
+// start. A download that failed is tried again at once where they are others than before.
+func (l *Library) SetAdditions(byURL map[string]Additions) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if url := e.record.URL; e.worker != nil && e.state == StateWaiting && !reflect.DeepEqual(l.additions[url], byURL[url]) {
+			e.worker.cancel()
+		}
+	}
+	l.additions = byURL
 }
 
 // New opens the library: what is there is indexed, what is not is fetched once Run runs. Its errors say what is wrong with
