@@ -213,6 +213,13 @@ func TestStandInInstallsASingleNodeInPlace(t *testing.T) {
 	require.Contains(t, string(readOut(t, dir, "worker.ign")), "https://api-int.sno.example.com:22623/config/worker")
 }
 
+func TestStandInTakesADomainOfOneLabel(t *testing.T) {
+	dir := installerFolder(t, strings.Replace(singleNodeText, "baseDomain: example.com", "baseDomain: localdomain", 1))
+	mustInstall(t, nil, "create", "manifests", "--dir="+dir)
+	mustInstall(t, nil, "create", "single-node-ignition-config", "--dir="+dir)
+	require.Contains(t, string(readOut(t, dir, "worker.ign")), "https://api-int.sno.localdomain:22623/config/worker")
+}
+
 func TestStandInRefusesInstallConfigs(t *testing.T) {
 	leaf := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 	for name, c := range map[string]struct{ old, new, says string }{
