@@ -111,6 +111,9 @@ func newExportABI() *cobra.Command {
 			if cluster == "" {
 				return usage("--cluster is missing; landfall clusters lists them")
 			}
+			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+				return err
+			}
 			folder := new(console.ABIExport)
 			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+url.PathEscape(cluster)+"/abi?format=json", nil, folder); err != nil {
 				return err
@@ -125,7 +128,7 @@ func newExportABI() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "folder to write, new or empty; default: the cluster's name with -abi")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/pflag"
 
@@ -105,6 +106,32 @@ const apiPath = api.BasePath + "/v2"
 func (c *client) clusters(ctx context.Context) ([]*models.Cluster, error) {
 	var clusters []*models.Cluster
 	return clusters, c.call(ctx, http.MethodGet, apiPath+"/clusters", nil, &clusters)
+}
+
+// resolve puts the id of a cluster in the place of its name; ids, and "" for none, stay.
+func (c *client) resolve(ctx context.Context, wanted *string) error {
+	if _, err := uuid.Parse(*wanted); err == nil || *wanted == "" {
+		return nil
+	}
+	clusters, err := c.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, cluster := range clusters {
+		if cluster.Name == *wanted {
+			ids = append(ids, cluster.ID.String())
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return fmt.Errorf("there is no cluster %s; landfall clusters lists them", *wanted)
+	case 1:
+		*wanted = ids[0]
+		return nil
+	default:
+		return fmt.Errorf("%d clusters are called %s; give the id, see landfall clusters", len(ids), *wanted)
+	}
 }
 
 func (c *client) cluster(ctx context.Context, id string) (*models.Cluster, error) {

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/go-openapi/swag/conv"
@@ -99,7 +101,8 @@ func writeStatus(out io.Writer, status *console.Status) error {
 		fmt.Fprintf(table, "live ISO\t%s\t%s\t%s %s\n", image.OpenshiftVersion, image.CPUArchitecture, image.State, image.Message)
 	}
 	for _, release := range status.Releases {
-		fmt.Fprintf(table, "release\t%s\t%s\t%s %s\n", release.OpenshiftVersion, release.CPUArchitecture, release.State, release.Message)
+		state := cmp.Or(strings.TrimSpace(release.State+" "+release.Message), "ready")
+		fmt.Fprintf(table, "release\t%s\t%s\t%s\n", release.OpenshiftVersion, release.CPUArchitecture, state)
 	}
 	return table.Flush()
 }

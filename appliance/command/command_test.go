@@ -265,6 +265,30 @@ func TestClientsOfAnApplianceThatHasNothingSayWhatIsMissing(t *testing.T) {
 	require.NotContains(t, status, "KIND", "no table of nothing")
 }
 
+func TestAClusterIsNamedByItsIDOrByItsName(t *testing.T) {
+	const id = "5f0e6d70-7e5c-4b56-9b0e-2f1a3c1d9a11"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := `[{"id":"` + id + `","name":"east"},{"id":"c-2","name":"twin"},{"id":"c-3","name":"twin"}]`
+		if r.URL.Path != "/api/assisted-install/v2/clusters" {
+			w.WriteHeader(http.StatusTeapot)
+			answer = `{"reason":"asked for ` + r.URL.Path + `?` + r.URL.RawQuery + `"}`
+		}
+		_, err := w.Write([]byte(answer))
+		require.NoError(t, err)
+	}))
+	defer server.Close()
+	for _, command := range []string{
+		"doctor", "rehearse", "export abi", "journal export", "mirror later", "mirror show", "mirror accept-gaps", "mirror explain quay.io/a/b:c",
+		"mirror remove team",
+	} {
+		arguments := append(strings.Fields(command), "--url", server.URL, "--cluster")
+		require.Contains(t, landfall(t, append(arguments, id)...).errOut, id, command)
+		require.Contains(t, landfall(t, append(arguments, "east")...).errOut, id, command)
+		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut, "2 clusters are called twin; give the id", command)
+		require.Contains(t, landfall(t, append(arguments, "west")...).errOut, "there is no cluster west; landfall clusters lists them", command)
+	}
+}
+
 func TestClientsSayWhatStandsInTheWay(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)

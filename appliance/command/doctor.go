@@ -28,6 +28,9 @@ func newDoctor() *cobra.Command {
 			"packets arrive, proxies, and what the cluster's hosts have found themselves. Ends with 1 if anything is red.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+				return err
+			}
 			query := url.Values{}
 			if cluster != "" {
 				query.Set("cluster_id", cluster)
@@ -54,7 +57,7 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster that is to be installed")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster that is to be installed")
 	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "ask the DHCP servers of the appliance's networks what they offer")
 	cmd.Flags().BoolVar(&all, "all", false, "write what is green, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"landfall/appliance"
@@ -97,24 +96,10 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 
 // fetch asks the running appliance.
 func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Writer) error) error) error {
-	id := o.cluster
-	if _, err := uuid.Parse(id); err != nil {
-		clusters, err := o.appliance.clusters(ctx)
-		if err != nil {
-			return err
-		}
-		var ids []string
-		for _, cluster := range clusters {
-			if cluster.Name == o.cluster {
-				ids = append(ids, cluster.ID.String())
-			}
-		}
-		if len(ids) != 1 {
-			return fmt.Errorf("%d clusters are called %s; give the id, see landfall clusters", len(ids), o.cluster)
-		}
-		id = ids[0]
+	if err := o.appliance.resolve(ctx, &o.cluster); err != nil {
+		return err
 	}
-	path := console.BasePath + "/clusters/" + url.PathEscape(id) + "/journal"
+	path := console.BasePath + "/clusters/" + url.PathEscape(o.cluster) + "/journal"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(o.appliance.url, "/")+path, nil)
 	if err != nil {
 		return fmt.Errorf("--url %s can not be used: %w; expected one such as %s", o.appliance.url, err, defaultURL)

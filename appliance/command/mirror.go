@@ -34,7 +34,7 @@ func newMirror() *cobra.Command {
 type mirrorLevel struct{ mirror.Level }
 
 func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&l.Cluster, "cluster", "", "id of the cluster whose rules are meant; default: those of the appliance, for all")
+	flags.StringVar(&l.Cluster, "cluster", "", "id or name of the cluster whose rules are meant; default: those of the appliance, for all")
 	flags.StringVar(&l.InfraEnv, "infra-env", "", "id of the infra-env whose rules are meant, which its discovery image has")
 }
 
@@ -77,6 +77,9 @@ func newMirrorImport() *cobra.Command {
 					return err
 				}
 				name = filepath.Base(path)
+			}
+			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+				return err
 			}
 			model, err := appliance.importMirror(cmd.Context(), level, name, arguments[0], cmd.ErrOrStderr())
 			if err != nil {
@@ -133,6 +136,9 @@ func newMirrorShow() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			model := new(console.MirrorModel)
+			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+				return err
+			}
 			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+level.query(), nil, model); err != nil {
 				return err
 			}
@@ -211,6 +217,9 @@ func newMirrorExplain() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			explained := new(mirror.Explanation)
+			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+				return err
+			}
 			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain"+level.query("image", arguments[0]), nil, explained); err != nil {
 				return err
 			}
@@ -256,6 +265,9 @@ func newMirrorLater() *cobra.Command {
 			if cluster == "" {
 				return usage("give --cluster")
 			}
+			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+				return err
+			}
 			var documents []byte
 			path := strings.Replace(console.MirrorLaterRoute, ":id", url.PathEscape(cluster), 1)
 			if err := appliance.call(cmd.Context(), http.MethodGet, path, nil, &documents); err != nil {
@@ -266,7 +278,7 @@ func newMirrorLater() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
 	return cmd
 }
 
@@ -278,6 +290,9 @@ func newMirrorRemove() *cobra.Command {
 		Short: "Have a running appliance forget what was imported under a name",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+				return err
+			}
 			return appliance.call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+url.PathEscape(arguments[0])+level.query(), nil, nil)
 		},
 	}

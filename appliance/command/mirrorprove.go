@@ -39,6 +39,9 @@ func newMirrorProve() *cobra.Command {
 			if (o.wanted.Release == "") == (o.wanted.ClusterID == "") {
 				return usage("give either --release or --cluster")
 			}
+			if err := o.appliance.resolve(cmd.Context(), &o.wanted.ClusterID); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
@@ -46,7 +49,7 @@ func newMirrorProve() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.wanted.Release, "release", "", "version under release_images, or pull spec of a release image")
 	flags.StringVar(&o.wanted.Architecture, "arch", "", "architecture of the hosts; default: the release's")
-	flags.StringVar(&o.wanted.ClusterID, "cluster", "", "id of a cluster, whose release and pull secret are taken")
+	flags.StringVar(&o.wanted.ClusterID, "cluster", "", "id or name of a cluster, whose release and pull secret are taken")
 	flags.StringVar(&o.secret, "pull-secret", "", "with --release: file with the pull secret for the mirror; default: the appliance's own")
 	flags.BoolVar(&o.wanted.Bytes, "bytes", false, "read every layer and compare its digest; goes on where it was interrupted")
 	flags.BoolVar(&o.wanted.Fresh, "fresh", false, "forget what was proven a moment ago")
@@ -166,11 +169,14 @@ func newMirrorAcceptGaps() *cobra.Command {
 			if cluster == "" {
 				return usage("give --cluster")
 			}
+			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+				return err
+			}
 			return appliance.call(cmd.Context(), http.MethodPut, console.BasePath+"/clusters/"+url.PathEscape(cluster)+"/mirror-gaps", map[string]bool{"accept": !revoke}, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id of the cluster")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "take it back")
 	return cmd
 }

@@ -36,6 +36,9 @@ func newRehearse() *cobra.Command {
 			if cluster == "" {
 				return usage("--cluster is missing; landfall clusters lists them")
 			}
+			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+				return err
+			}
 			played, err := appliance.rehearse(cmd.Context(), cluster, wanted, cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -53,7 +56,7 @@ func newRehearse() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&cluster, "cluster", "", "id of the cluster")
+	flags.StringVar(&cluster, "cluster", "", "id or name of the cluster")
 	flags.IntVar(&wanted.ControlPlanes, "control-planes", 0, "number of control-plane hosts, where no hosts are known")
 	flags.IntVar(&wanted.Workers, "workers", 0, "number of workers, where no hosts are known")
 	flags.IntVar(&wanted.Arbiters, "arbiters", 0, "number of arbiters, where no hosts are known")
