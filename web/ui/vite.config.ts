@@ -23,6 +23,7 @@ export default defineConfig({
           'DiscoveryImageTypeDropdown.tsx',
         'ocm/components/clusterConfiguration/InformationAndAlerts.tsx': 'InformationAndAlerts.tsx',
         'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
+        'ocm/components/clusterDetail/getProgressBarAlerts.tsx': 'getProgressBarAlerts.tsx',
         'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
         'ocm/components/clusterWizard/ClusterDetails.tsx': 'ClusterDetails.tsx',
         'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx':

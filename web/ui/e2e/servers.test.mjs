@@ -99,4 +99,14 @@ describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
     assert.deepEqual(browser.foreign, []);
     assert.deepEqual(browser.errors, []);
   });
+
+  step('finds the pages and the servers in a narrow window, too', async () => {
+    await page.setViewportSize({ width: 420, height: 900 });
+    const place = (locator) => locator.boundingBox();
+    const link = await place(page.getByRole('link', { name: 'Servers', exact: true }));
+    assert.ok(link.x >= 0 && link.x + link.width <= 420, `the link to this page is at ${JSON.stringify(link)}`);
+    const cell = await place(row('server-1').locator('td').first());
+    assert.ok(cell.width > 200, `the name and address have ${String(cell.width)} pixels`);
+    await row('server-1').getByRole('button', { name: 'Boot now' }).click({ trial: true });
+  });
 });

@@ -169,6 +169,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await button('Ready').nth(2).waitFor();
     await install();
     await page.getByText('Control plane was not installed').waitFor({ timeout: minute });
+    await page.getByTestId('why-it-failed').getByText(/host-2: the installation broke off at the stage "Writing image to disk"/).waitFor();
     await browser.picture('a-failed-installation');
     await page.getByRole('button', { name: /^Host inventory/ }).click();
     await browser.picture('the-hosts-of-a-failed-installation');
