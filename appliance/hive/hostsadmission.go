@@ -139,7 +139,7 @@ func checkClassification(fresh, held *unstructured.Unstructured) error {
 		faults = append(faults, "label must not start with "+queryError+" as this is reserved")
 	}
 	if _, err := gojq.Parse(is.Spec.Query); err != nil {
-		faults = append(faults, err.Error())
+		faults = append(faults, fmt.Sprintf("the query %q is none of jq: %v", is.Spec.Query, err))
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("spec: Invalid value: %s", strings.Join(faults, "; "))

@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-openapi/runtime/client"
 	"github.com/go-openapi/strfmt"
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
-	"github.com/openshift/assisted-service/client"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/client/operators"
 	"github.com/openshift/assisted-service/models"
@@ -69,23 +69,29 @@ func statusOf(err error) int {
 	return 0
 }
 
-// connection is one appliance as seen with one token. Hosts that were given the same share it.
+// connection is one appliance as seen with one token. Hosts that were given the same share it. It has the clients themselves and not the
+// upstream client that holds all of them as interfaces, since then the program had each of their operations linked.
 type connection struct {
-	api  *client.AssistedInstall
-	http *http.Client
-	base *url.URL
+	installer *installer.Client
+	operator  *operators.Client
+	http      *http.Client
+	base      *url.URL
 }
+
+// basePath is where the API is (the upstream client's DefaultBasePath).
+const basePath = "/api/assisted-install"
 
 // newConnection prepares requests to the appliance at base (its root, without the path of the API). The token is what the agent sends
 // as X-Secret-Key.
 func newConnection(base *url.URL, token string, transport http.RoundTripper) *connection {
 	carrier := &carrier{base: transport, token: token}
-	endpoint := *base
-	endpoint.Path = strings.TrimRight(base.Path, "/") + client.DefaultBasePath
+	way := client.New(base.Host, strings.TrimRight(base.Path, "/")+basePath, []string{base.Scheme})
+	way.Transport = carrier
 	return &connection{
-		api:  client.New(client.Config{URL: &endpoint, Transport: carrier}),
-		http: &http.Client{Transport: carrier},
-		base: base,
+		installer: installer.New(way, strfmt.Default, nil),
+		operator:  operators.New(way, strfmt.Default, nil),
+		http:      &http.Client{Transport: carrier},
+		base:      base,
 	}
 }
 
@@ -225,7 +231,7 @@ type hostRef struct {
 func (c *connection) imageURL(ctx context.Context, infraEnv strfmt.UUID) (string, error) {
 	var found string
 	err := call(ctx, "ask for the discovery image's address", func(ctx context.Context) error {
-		response, err := c.api.Installer.GetInfraEnvDownloadURL(ctx, &installer.GetInfraEnvDownloadURLParams{InfraEnvID: infraEnv})
+		response, err := c.installer.GetInfraEnvDownloadURL(ctx, &installer.GetInfraEnvDownloadURLParams{InfraEnvID: infraEnv})
 		if err == nil && response.Payload.URL != nil {
 			found = *response.Payload.URL
 		}
@@ -240,7 +246,7 @@ func (c *connection) imageURL(ctx context.Context, infraEnv strfmt.UUID) (string
 func (c *connection) host(ctx context.Context, ref hostRef) (*models.Host, error) {
 	var found *models.Host
 	err := call(ctx, "ask for the host", func(ctx context.Context) error {
-		response, err := c.api.Installer.V2GetHost(ctx, &installer.V2GetHostParams{InfraEnvID: ref.infraEnv, HostID: ref.host})
+		response, err := c.installer.V2GetHost(ctx, &installer.V2GetHostParams{InfraEnvID: ref.infraEnv, HostID: ref.host})
 		if err == nil {
 			found = response.Payload
 		}
@@ -252,7 +258,7 @@ func (c *connection) host(ctx context.Context, ref hostRef) (*models.Host, error
 func (c *connection) register(ctx context.Context, ref hostRef, agentImage string) (*models.HostRegistrationResponse, error) {
 	var registered *models.HostRegistrationResponse
 	err := call(ctx, "register the host", func(ctx context.Context) error {
-		response, err := c.api.Installer.V2RegisterHost(ctx, &installer.V2RegisterHostParams{
+		response, err := c.installer.V2RegisterHost(ctx, &installer.V2RegisterHostParams{
 			InfraEnvID: ref.infraEnv, DiscoveryAgentVersion: &agentImage,
 			NewHostParams: &models.HostCreateParams{HostID: &ref.host, DiscoveryAgentVersion: agentImage},
 		})
@@ -268,7 +274,7 @@ func (c *connection) instructions(ctx context.Context, ref hostRef, agentImage s
 	var steps *models.Steps
 	timestamp := hostTime.Unix()
 	err := call(ctx, "ask for instructions", func(ctx context.Context) error {
-		response, err := c.api.Installer.V2GetNextSteps(ctx, &installer.V2GetNextStepsParams{
+		response, err := c.installer.V2GetNextSteps(ctx, &installer.V2GetNextStepsParams{
 			InfraEnvID: ref.infraEnv, HostID: ref.host, DiscoveryAgentVersion: &agentImage, Timestamp: &timestamp,
 		})
 		if err == nil {
@@ -281,7 +287,7 @@ func (c *connection) instructions(ctx context.Context, ref hostRef, agentImage s
 
 func (c *connection) reply(ctx context.Context, ref hostRef, agentImage string, reply *models.StepReply) error {
 	return call(ctx, "send the reply to step "+reply.StepID, func(ctx context.Context) error {
-		_, err := c.api.Installer.V2PostStepReply(ctx, &installer.V2PostStepReplyParams{
+		_, err := c.installer.V2PostStepReply(ctx, &installer.V2PostStepReplyParams{
 			InfraEnvID: ref.infraEnv, HostID: ref.host, DiscoveryAgentVersion: &agentImage, Reply: reply,
 		})
 		return err
@@ -290,7 +296,7 @@ func (c *connection) reply(ctx context.Context, ref hostRef, agentImage string, 
 
 func (c *connection) progress(ctx context.Context, ref hostRef, stage models.HostStage, info string) error {
 	return call(ctx, fmt.Sprintf("report the stage %q", stage), func(ctx context.Context) error {
-		_, err := c.api.Installer.V2UpdateHostInstallProgress(ctx, &installer.V2UpdateHostInstallProgressParams{
+		_, err := c.installer.V2UpdateHostInstallProgress(ctx, &installer.V2UpdateHostInstallProgressParams{
 			InfraEnvID: ref.infraEnv, HostID: ref.host, HostProgress: &models.HostProgress{CurrentStage: stage, ProgressInfo: info},
 		})
 		return err
@@ -299,21 +305,21 @@ func (c *connection) progress(ctx context.Context, ref hostRef, stage models.Hos
 
 func (c *connection) hostIgnition(ctx context.Context, ref hostRef, into io.Writer) error {
 	return call(ctx, "download the host's ignition config", func(ctx context.Context) error {
-		_, err := c.api.Installer.V2DownloadHostIgnition(ctx, &installer.V2DownloadHostIgnitionParams{InfraEnvID: ref.infraEnv, HostID: ref.host}, into)
+		_, err := c.installer.V2DownloadHostIgnition(ctx, &installer.V2DownloadHostIgnitionParams{InfraEnvID: ref.infraEnv, HostID: ref.host}, into)
 		return err
 	})
 }
 
 func (c *connection) clusterFile(ctx context.Context, cluster strfmt.UUID, name string, into io.Writer) error {
 	return call(ctx, "download the cluster's "+name, func(ctx context.Context) error {
-		_, err := c.api.Installer.V2DownloadClusterFiles(ctx, &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, into)
+		_, err := c.installer.V2DownloadClusterFiles(ctx, &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, into)
 		return err
 	})
 }
 
 func (c *connection) credentials(ctx context.Context, cluster strfmt.UUID, name string, into io.Writer) error {
 	return call(ctx, "download the cluster's "+name, func(ctx context.Context) error {
-		_, err := c.api.Installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: cluster, FileName: name}, into)
+		_, err := c.installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: cluster, FileName: name}, into)
 		return err
 	})
 }
@@ -322,7 +328,7 @@ func (c *connection) cluster(ctx context.Context, id strfmt.UUID, withHosts bool
 	var found *models.Cluster
 	exclude := !withHosts
 	err := call(ctx, "ask for the cluster", func(ctx context.Context) error {
-		response, err := c.api.Installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: id, ExcludeHosts: &exclude})
+		response, err := c.installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: id, ExcludeHosts: &exclude})
 		if err == nil {
 			found = response.Payload
 		}
@@ -335,7 +341,7 @@ func (c *connection) clusterHosts(ctx context.Context, id strfmt.UUID, role mode
 	var found models.HostList
 	wanted := string(role)
 	err := call(ctx, "ask for the cluster's hosts", func(ctx context.Context) error {
-		response, err := c.api.Installer.ListClusterHosts(ctx, &installer.ListClusterHostsParams{ClusterID: id, Role: &wanted})
+		response, err := c.installer.ListClusterHosts(ctx, &installer.ListClusterHostsParams{ClusterID: id, Role: &wanted})
 		if err == nil {
 			found = response.Payload
 		}
@@ -354,7 +360,7 @@ func (c *connection) uploadLogs(ctx context.Context, cluster strfmt.UUID, ref *h
 	}
 	return call(ctx, "upload the logs", func(ctx context.Context) error {
 		params.Upfile = upload{Reader: bytes.NewReader(archive), name: name}
-		_, err := c.api.Installer.V2UploadLogs(ctx, params)
+		_, err := c.installer.V2UploadLogs(ctx, params)
 		return err
 	})
 }
@@ -370,7 +376,7 @@ func (u upload) Close() error { return nil }
 
 func (c *connection) hostLogsProgress(ctx context.Context, ref hostRef, state models.LogsState) error {
 	return call(ctx, "report the state of the host's logs", func(ctx context.Context) error {
-		_, err := c.api.Installer.V2UpdateHostLogsProgress(ctx, &installer.V2UpdateHostLogsProgressParams{
+		_, err := c.installer.V2UpdateHostLogsProgress(ctx, &installer.V2UpdateHostLogsProgressParams{
 			InfraEnvID: ref.infraEnv, HostID: ref.host, LogsProgressParams: &models.LogsProgressParams{LogsState: &state},
 		})
 		return err
@@ -379,7 +385,7 @@ func (c *connection) hostLogsProgress(ctx context.Context, ref hostRef, state mo
 
 func (c *connection) clusterLogsProgress(ctx context.Context, cluster strfmt.UUID, state models.LogsState) error {
 	return call(ctx, "report the state of the cluster's logs", func(ctx context.Context) error {
-		_, err := c.api.Installer.V2UpdateClusterLogsProgress(ctx, &installer.V2UpdateClusterLogsProgressParams{
+		_, err := c.installer.V2UpdateClusterLogsProgress(ctx, &installer.V2UpdateClusterLogsProgressParams{
 			ClusterID: cluster, LogsProgressParams: &models.LogsProgressParams{LogsState: &state},
 		})
 		return err
@@ -388,7 +394,7 @@ func (c *connection) clusterLogsProgress(ctx context.Context, cluster strfmt.UUI
 
 func (c *connection) finalizingStage(ctx context.Context, cluster strfmt.UUID, stage models.FinalizingStage) error {
 	return call(ctx, fmt.Sprintf("report the finalizing stage %q", stage), func(ctx context.Context) error {
-		_, err := c.api.Installer.V2UpdateClusterFinalizingProgress(ctx, &installer.V2UpdateClusterFinalizingProgressParams{
+		_, err := c.installer.V2UpdateClusterFinalizingProgress(ctx, &installer.V2UpdateClusterFinalizingProgressParams{
 			ClusterID: cluster, FinalizingProgress: &models.ClusterFinalizingProgress{FinalizingStage: stage},
 		})
 		return err
@@ -397,7 +403,7 @@ func (c *connection) finalizingStage(ctx context.Context, cluster strfmt.UUID, s
 
 func (c *connection) ingressCertificate(ctx context.Context, cluster strfmt.UUID, certificate string) error {
 	return call(ctx, "upload the ingress certificate", func(ctx context.Context) error {
-		_, err := c.api.Installer.V2UploadClusterIngressCert(ctx, &installer.V2UploadClusterIngressCertParams{
+		_, err := c.installer.V2UploadClusterIngressCert(ctx, &installer.V2UploadClusterIngressCertParams{
 			ClusterID: cluster, IngressCertParams: models.IngressCertParams(certificate),
 		})
 		return err
@@ -406,7 +412,7 @@ func (c *connection) ingressCertificate(ctx context.Context, cluster strfmt.UUID
 
 func (c *connection) completeInstallation(ctx context.Context, cluster strfmt.UUID, completion *models.CompletionParams) error {
 	return call(ctx, "report the installation's end", func(ctx context.Context) error {
-		_, err := c.api.Installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: cluster, CompletionParams: completion})
+		_, err := c.installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: cluster, CompletionParams: completion})
 		return err
 	})
 }
@@ -414,7 +420,7 @@ func (c *connection) completeInstallation(ctx context.Context, cluster strfmt.UU
 func (c *connection) operators(ctx context.Context, cluster strfmt.UUID) (models.MonitoredOperatorsList, error) {
 	var found models.MonitoredOperatorsList
 	err := call(ctx, "ask for the monitored operators", func(ctx context.Context) error {
-		response, err := c.api.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
+		response, err := c.operator.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
 		if err == nil {
 			found = response.Payload
 		}
@@ -425,7 +431,7 @@ func (c *connection) operators(ctx context.Context, cluster strfmt.UUID) (models
 
 func (c *connection) reportOperator(ctx context.Context, cluster strfmt.UUID, report *models.OperatorMonitorReport) error {
 	return call(ctx, "report the operator "+report.Name, func(ctx context.Context) error {
-		_, err := c.api.Operators.V2ReportMonitoredOperatorStatus(ctx, &operators.V2ReportMonitoredOperatorStatusParams{ClusterID: cluster, ReportParams: report})
+		_, err := c.operator.V2ReportMonitoredOperatorStatus(ctx, &operators.V2ReportMonitoredOperatorStatusParams{ClusterID: cluster, ReportParams: report})
 		return err
 	})
 }

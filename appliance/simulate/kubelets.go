@@ -106,7 +106,7 @@ func addressesOf(h *models.Host) []string {
 
 // joinedClusters lists the clusters that hosts can join, with their hosts.
 func (c *connection) joinedClusters(ctx context.Context) ([]*models.Cluster, error) {
-	list, err := c.api.Installer.V2ListClusters(ctx, installer.NewV2ListClustersParams().WithWithHosts(true))
+	list, err := c.installer.V2ListClusters(ctx, installer.NewV2ListClustersParams().WithWithHosts(true))
 	if err != nil {
 		return nil, err
 	}
