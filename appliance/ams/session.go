@@ -94,10 +94,15 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 const noCredentials = "There are no credentials for AMS; give them with landfall ams login or on the page."
 
 // sayIfLoggedOut names the reason why a site that has nothing to tell yet is not connected, if that is that nobody has logged in.
+// It goes without a word in the log: sites that never log in begin like that.
 func (r *Relay) sayIfLoggedOut(ctx context.Context) {
-	if secret, err := r.options.Credentials.Secret(ctx); err == nil && secret.Empty() {
-		r.pause(NoCredentials, noCredentials)
+	secret, err := r.options.Credentials.Secret(ctx)
+	if err != nil || !secret.Empty() {
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state, r.problem, r.since = NoCredentials, noCredentials, r.options.Clock.Now()
 }
 
 // errPaused says that a session is not opened until a person decides.
