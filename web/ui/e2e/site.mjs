@@ -68,8 +68,8 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
       return response.json();
     },
     /** Boots simulated hosts from an infra-env's ISO; booted again, they are the same machines. */
-    bootHosts: (infraEnvId, count, { speed = 40, faults = '' } = {}) => {
-      const crew = run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--count', String(count), '--speed', String(speed), '--faults', faults);
+    bootHosts: (infraEnvId, count, { speed = 40, faults = '', first = 1 } = {}) => {
+      const crew = run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--first', String(first), '--count', String(count), '--speed', String(speed), '--faults', faults);
       crews.push(crew);
       return {
         powerOff: () => finish(crew),

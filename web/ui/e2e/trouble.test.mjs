@@ -119,9 +119,22 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
 
   step('opens the installed cluster for more hosts, and has its kubeconfig there, too', async () => {
     await button('Add hosts').click();
-    await heading('Host Discovery').waitFor();
+    await heading('Host discovery').waitFor();
     await heading('solo').waitFor();
     await Promise.all([page.waitForEvent('download'), button('Download kubeconfig').click()]);
+  });
+
+  step('is told why another host can not be installed', async () => {
+    const id = new URL(page.url()).pathname.split('/')[3];
+    const [env] = await site.get(`/v2/infra-envs?cluster_id=${id}`);
+    const another = site.bootHosts(env.id, 1, { speed: fast, first: 2 });
+    await button('Ready').waitFor({ timeout: minute });
+    const refused = { status: 409, contentType: 'application/json', body: JSON.stringify({ reason: 'The host is too late.' }) };
+    await page.route('**/actions/install', (route) => route.fulfill(refused));
+    await page.getByRole('button', { name: 'Install ready hosts', disabled: false }).click();
+    await page.getByText('The host is too late.').waitFor();
+    await page.unroute('**/actions/install');
+    await another.powerOff();
     await page.getByTestId('cluster-breadcrumbs').getByRole('link', { name: 'Clusters' }).click();
     await heading('Clusters').waitFor();
   });

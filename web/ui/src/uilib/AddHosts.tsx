@@ -1,19 +1,47 @@
-import { Content, Flex, PageSection } from '@patternfly/react-core';
-import { useContext } from 'react';
-import KubeconfigDownload from 'ui-lib/common/components/clusterDetail/KubeconfigDownload';
+import { Button, Card, CardBody, CardFooter, CardTitle, Content, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import type { Cluster } from '@openshift-assisted/types/assisted-installer-service';
+import { useContext, useState } from 'react';
+import { getApiErrorMessage } from 'ui-lib/common/api/utils';
 import { AddHostsContext } from 'ui-lib/common/components/AddHosts/AddHostsContext';
-import { AddHosts as LibraryAddHosts } from 'ui-lib/ocm/components/AddHosts/AddHosts';
+import { useAlerts } from 'ui-lib/common/components/AlertsContextProvider';
+import KubeconfigDownload from 'ui-lib/common/components/clusterDetail/KubeconfigDownload';
+import { canInstallHost } from 'ui-lib/common/components/hosts/utils';
+import Alerts from 'ui-lib/common/components/ui/Alerts';
+import ViewClusterEventsButton from 'ui-lib/common/components/ui/ViewClusterEventsButton';
+import InventoryAddHosts from 'ui-lib/ocm/components/AddHosts/InventoryAddHost';
+import ClusterDetailStatusVarieties, {
+  useClusterStatusVarieties,
+} from 'ui-lib/ocm/components/clusterDetail/ClusterDetailStatusVarieties';
 import ClusterBreadcrumbs from 'ui-lib/ocm/components/clusters/ClusterBreadcrumbs';
+import { onFetchEvents } from 'ui-lib/ocm/components/fetching/fetchEvents';
+import HostsService from 'ui-lib/ocm/services/HostsService';
 
 /**
- * The library's page of a cluster that hosts are added to, with what its other pages of a cluster have and this one does
- * not: which cluster it is, the way back, and the kubeconfig.
+ * The page of a cluster that hosts are added to. In the library's one nothing says which cluster it is, there is no way back and
+ * no kubeconfig, and an installation that is refused is not heard of.
  */
 export const AddHosts = () => {
   const { cluster } = useContext(AddHostsContext);
-  if (!cluster) {
-    return null;
-  }
+  return cluster ? <Page cluster={cluster} /> : null;
+};
+
+const Page = ({ cluster }: { cluster: Cluster }) => {
+  const { resetCluster } = useContext(AddHostsContext);
+  const { addAlert, clearAlerts } = useAlerts();
+  const clusterVarieties = useClusterStatusVarieties(cluster);
+  const [isStarting, setStarting] = useState(false);
+  const ready = (cluster.hosts ?? []).filter((host) => canInstallHost(cluster, host.status));
+  const install = async () => {
+    setStarting(true);
+    clearAlerts();
+    try {
+      await HostsService.installAll(ready);
+    } catch (error) {
+      addAlert({ title: 'Not all hosts could be installed', message: getApiErrorMessage(error) });
+    }
+    await resetCluster?.();
+    setStarting(false);
+  };
   return (
     <>
       <ClusterBreadcrumbs clusterName={cluster.name ?? ''} />
@@ -26,7 +54,28 @@ export const AddHosts = () => {
         )}
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
-        <LibraryAddHosts />
+        <Card>
+          <CardTitle component="h2">Host discovery</CardTitle>
+          <CardBody>
+            <Stack hasGutter>
+              <StackItem>
+                <ClusterDetailStatusVarieties cluster={cluster} clusterVarieties={clusterVarieties} />
+              </StackItem>
+              <StackItem>
+                <InventoryAddHosts cluster={cluster} />
+              </StackItem>
+            </Stack>
+          </CardBody>
+          <CardFooter>
+            <Alerts />
+            <Flex>
+              <Button isDisabled={isStarting || ready.length === 0} onClick={() => void install()}>
+                Install ready hosts
+              </Button>
+              <ViewClusterEventsButton cluster={cluster} onFetchEvents={onFetchEvents} />
+            </Flex>
+          </CardFooter>
+        </Card>
       </PageSection>
     </>
   );
