@@ -50,7 +50,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodGet:
-		if items := f.below(path); known == nil && (strings.HasSuffix(path, "configs") || strings.HasSuffix(path, "/agents")) {
+		if items := f.below(path); known == nil && (strings.HasSuffix(path, "configs") || strings.HasSuffix(path, "/agents") || strings.HasSuffix(path, "/infraenvs")) {
 			reply(w, http.StatusOK, map[string]any{"items": items})
 			return
 		}

@@ -41,12 +41,14 @@ func Missing(ctx context.Context, server *Server, list []*Object, options Option
 				missing = append(missing, Problem{o.Source, text})
 			}
 		}
-		text, err := l.unselected(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		if text != "" {
-			missing = append(missing, Problem{o.Source, text})
+		for _, look := range []func(context.Context, *Object) (string, error){l.unselected, l.slips} {
+			text, err := look(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			if text != "" {
+				missing = append(missing, Problem{o.Source, text})
+			}
 		}
 	}
 	return missing, nil
