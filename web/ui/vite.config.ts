@@ -13,6 +13,7 @@ export default defineConfig({
     replaceModules(
       library,
       {
+        'common/api/assisted-service/InfraEnvsAPI.ts': 'InfraEnvsAPI.ts',
         'common/api/assisted-service/SupportedOpenshiftVersionsAPI.ts':
           'SupportedOpenshiftVersionsAPI.ts',
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
@@ -42,7 +43,7 @@ export default defineConfig({
       'ocm/components/clusters/ClusterPage.tsx': {
         'Cluster details not found': 'There is nothing to boot hosts from',
         'Check to make sure the cluster-ID is valid. Otherwise, the cluster details may have been deleted.':
-          'The cluster has no infra-env, or the appliance did not answer. Make an infra-env for it, or bind hosts to it, and load this page again.',
+          'The cluster has no infra-env. Make one for it, or bind hosts to it, and load this page again.',
       },
       'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
     }),

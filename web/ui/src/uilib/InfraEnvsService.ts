@@ -1,6 +1,7 @@
 import type { Cluster } from '@openshift-assisted/types/assisted-installer-service';
 import LibraryClusters from 'ui-lib/common/api/assisted-service/ClustersAPI';
 import Library from 'ui-lib/ocm/services/InfraEnvsService';
+import { untilAnswered } from '../live/untilAnswered';
 
 // Its published types are written for another axios.
 const clusters = LibraryClusters as { get(id: string): Promise<{ data: Cluster }> };
@@ -16,7 +17,7 @@ const InfraEnvsService: typeof Library = {
     if (!(id instanceof Error)) {
       return id;
     }
-    const { data: cluster } = await clusters.get(clusterId);
+    const { data: cluster } = await untilAnswered(() => clusters.get(clusterId));
     const ofHost = cluster.hosts?.find((host) => host.infraEnvId)?.infraEnvId;
     if (!ofHost) {
       throw new Error('The cluster has no infra-env.');

@@ -1,0 +1,11 @@
+import Library from 'ui-lib/common/api/assisted-service/InfraEnvsAPI';
+import { untilAnswered } from '../live/untilAnswered';
+
+/** The library's requests for infra-envs, where those that begin a page wait for an appliance that is away. */
+const InfraEnvsAPI: typeof Library = {
+  ...Library,
+  list: (...which) => untilAnswered(() => Library.list(...which)),
+  get: (...which) => untilAnswered(() => Library.get(...which)),
+};
+
+export default InfraEnvsAPI;

@@ -1,0 +1,33 @@
+import { AxiosError, CanceledError, type AxiosResponse } from 'axios';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { untilAnswered } from '../src/live/untilAnswered';
+
+const noAnswer = () => new AxiosError('Network Error', 'ERR_NETWORK');
+
+describe('untilAnswered', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it('asks again once a second until there is an answer', async () => {
+    const ask = vi.fn<() => Promise<string>>().mockRejectedValueOnce(noAnswer()).mockRejectedValueOnce(noAnswer()).mockResolvedValue('here');
+    const answer = untilAnswered(ask);
+    await vi.advanceTimersByTimeAsync(1_999);
+    expect(ask).toHaveBeenCalledTimes(2);
+    await vi.advanceTimersByTimeAsync(1);
+    await expect(answer).resolves.toBe('here');
+  });
+
+  it.each([
+    ['a refusal', new AxiosError('no', 'ERR_BAD_REQUEST', undefined, undefined, { status: 404 } as AxiosResponse)],
+    ['a request that was given up', new CanceledError()],
+    ['a mistake of the page', new TypeError('undefined')],
+  ])('hands on %s', async (_, error) => {
+    const ask = vi.fn<() => Promise<string>>().mockRejectedValue(error);
+    await expect(untilAnswered(ask)).rejects.toBe(error);
+    expect(ask).toHaveBeenCalledTimes(1);
+  });
+});
