@@ -206,7 +206,7 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 // references reports whether any file has the content of that hash.
 func (tx *Tx) references(sum string) bool {
 	prefix := []byte(blobReference(sum, ""))
-	key, _ := tx.bucket(indexBucket).Cursor().Seek(prefix)
+	key, _ := tx.cursor(indexBucket).seek(prefix)
 	return bytes.HasPrefix(key, prefix)
 }
 

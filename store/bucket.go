@@ -58,7 +58,7 @@ func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
 	held, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
 	if !ok {
 		value, err := b.decode(tx, key, r.value)
-		if err != nil || tx.bolt.Writable() && r.modified > tx.start {
+		if err != nil || tx.writable && r.modified > tx.start {
 			return value, err
 		}
 		tx.db.decoded.put(&decodedRow{b.prefix + key, r.modified, len(r.value), value})
@@ -73,7 +73,7 @@ func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
 
 // Exists reports whether the key has a value.
 func (b Bucket[T]) Exists(tx *Tx, key string) bool {
-	return tx.bucket(dataBucket).Get(tx.join(b.prefix, key)) != nil
+	return tx.get(dataBucket, tx.join(b.prefix, key)) != nil
 }
 
 // Modified is the revision of the newest change of a key's value. ErrNotFound if there is none.

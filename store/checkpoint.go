@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,268 +10,210 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// How a change becomes safe. An update's rows are written to the log and synced (wal.go); then bbolt commits them without a sync of its own, and
-// readers see them. What of bbolt's file reaches the disk, and in which order, is up to the system then, so a power cut may leave any mixture of old
-// and new pages. What it can't touch is the newest checkpoint: a state of the file that was synced as a whole. bbolt never writes over a page in
-// use; and a page that the checkpoint uses counts as used until the next one, because a view of it is kept open (DB.pin). Only its meta page is
-// written over, so the log's header holds a copy. A start after anything but Close puts that meta page back and replays the log.
+// How a change becomes safe, and where it is found. What is committed lies in up to three levels:
 //
-// bbolt's list of free pages is written at checkpoints only.
+//	live    rows in memory that were changed since the newest freeze
+//	frozen  rows in memory that are being put into bbolt's file: a checkpoint is under way
+//	base    bbolt's file, always whole and synced, as bbolt leaves it
+//
+// An update's rows go to live, and its record to the log (wal.go); when that is on the disk they are committed and readers see them. When
+// the log's file is full, live is frozen, both an empty live and the log's other file take over, and one transaction of bbolt's takes up the frozen rows
+// in the background. With them it notes the newest commit that it holds, so a start knows which of the log's records are newer: it reads their rows into live. That a row is
+// in two levels, or a record is read whose rows the base has, does no harm.
+//
+// A checkpoint that fails leaves the frozen rows and the log as they are, and is made again when the log has become longer.
 
-// boltLimit is the size in bytes from which on bbolt's file takes no updates: it must not outgrow its mapping (mapSize), since mapping it anew
-// would wait for the view that is kept open.
-const boltLimit = mapSize - 256<<20
-
-// disk is how files are written.
+// disk is how files are written. Sizes are in bytes.
 type disk struct {
-	sync         func(*os.File) error // waits until what was written is on the disk
-	checkpointAt int64                // the size of the log at which a checkpoint is made, bytes
-	growth       int                  // the step by which bbolt's file grows, bytes
-	ahead        int                  // how much of the log is written with zeros ahead of the records, bytes
+	sync         func(*os.File) error                       // waits until what was written is on the disk
+	update       func(*bolt.DB, func(*bolt.Tx) error) error // makes a transaction of bbolt's
+	checkpointAt int64                                      // the size of the log's file at which a checkpoint is made
+	logLimit     int64                                      // the size from which on updates are refused if none can be made
+	growth       int                                        // the step by which bbolt's file grows
+	ahead        int                                        // how much of the log is written with zeros ahead of the records
 }
 
 func realDisk() disk {
-	return disk{sync: datasync, checkpointAt: 4 << 20, growth: 4 << 20, ahead: 1 << 20}
+	return disk{sync: datasync, update: (*bolt.DB).Update, checkpointAt: 4 << 20, logLimit: 64 << 20, growth: 4 << 20, ahead: 1 << 20}
 }
 
-// recovery is what a start finds in the log.
-type recovery struct {
-	records [][]byte // to be replayed
-	foreign bool     // they belong to another file
+// levels are where readers begin: see above.
+type levels struct {
+	live, frozen *table // frozen is nil if there is none
 }
 
-// recover reads the log before bbolt opens its file, and puts the file into the state that the log goes on from.
-func (db *DB) recover() (found recovery, err error) {
-	generation, from, err := db.wal.head()
-	if err != nil || from == nil {
-		return recovery{}, err
-	}
-	found.records, err = db.wal.records(generation)
-	if err != nil {
-		return recovery{}, &CorruptError{Path: db.wal.file.Name(), Err: err}
-	}
-	if len(found.records) == 0 {
-		return recovery{}, nil
-	}
-	file, err := os.OpenFile(db.path, os.O_RDWR, 0)
-	if err != nil {
-		return recovery{}, db.openError(err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if found.foreign = !from.isIn(file); found.foreign {
-		return found, nil
-	}
-	return found, from.restore(file)
+// checkpoint is one under way, or ended.
+type checkpoint struct {
+	done chan struct{}
+	err  error // when it is done
 }
 
-// complete brings bbolt's file, now open, to where the log ends.
-func (db *DB) complete(found recovery) error {
-	switch {
-	case found.foreign:
-		return db.setAside()
-	case len(found.records) == 0:
+// ready prepares for an update: begins the log, or sees that there is room in it.
+func (db *DB) ready() error {
+	if db.wal == nil {
+		return db.beginLog()
+	}
+	if db.wal.end < db.due || db.wal.remains {
 		return nil
 	}
-	var err error
-	if db.pin, err = db.bolt.Begin(false); err != nil {
-		return err
+	if db.levels.Load().frozen != nil {
+		if db.running == nil {
+			db.running = db.checkpoint()
+		}
+		<-db.running.done
+		if err := db.running.err; err != nil {
+			db.running = nil
+			if db.wal.end >= db.disk.logLimit {
+				return fmt.Errorf("%d MiB of changes wait in the log, and can't be put into the database: %w", db.wal.end>>20, err)
+			}
+			db.due = db.wal.end + db.disk.checkpointAt
+			return nil
+		}
 	}
-	if err := db.replay(found.records); err != nil {
-		return err
-	}
-	db.logger.Info("changes replayed from the write-ahead log", "path", db.wal.file.Name(), "transactions", len(found.records))
-	return db.checkpoint()
+	db.freeze()
+	db.wal.alternate(db.committed.Load() + 1)
+	db.due = db.disk.checkpointAt
+	db.running = db.checkpoint()
+	return nil
 }
 
-// replay makes the changes of the log's records once more.
-func (db *DB) replay(records [][]byte) error {
-	return db.transact(func(b *bolt.Tx) error {
-		tx := newTx(db, b)
-		for i, operations := range records {
-			for len(operations) > 0 {
-				o, rest, err := parseOperation(operations)
-				if err != nil {
-					return &CorruptError{Path: db.wal.file.Name(), Err: fmt.Errorf("record %d: %w", i, err)}
-				}
-				if o.put {
-					err = tx.bucket(o.bucket).Put(o.key, o.value)
-				} else {
-					err = tx.bucket(o.bucket).Delete(o.key)
-				}
-				if err != nil {
-					return fmt.Errorf("replay record %d: %w", i, err)
-				}
-				operations = rest
+// freeze has an empty table take the place of live.
+func (db *DB) freeze() {
+	live := db.levels.Load().live
+	live.last = db.committed.Load()
+	db.levels.Store(&levels{live: new(table), frozen: live})
+}
+
+// checkpoint begins to put the frozen rows into bbolt's file.
+func (db *DB) checkpoint() *checkpoint {
+	c := &checkpoint{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		if c.err = db.putFrozen(); c.err != nil {
+			db.logger.Error("checkpoint failed", "path", db.path, "error", c.err)
+		}
+	}()
+	return c
+}
+
+// putFrozen puts the frozen rows into bbolt's file and drops them.
+func (db *DB) putFrozen() error {
+	now := db.levels.Load()
+	err := db.updateFile(func(b *bolt.Tx) error {
+		for id := range now.frozen.lists {
+			if err := now.frozen.putInto(b, bucketID(id)); err != nil {
+				return err
 			}
 		}
-		return nil
+		return b.Bucket(bucketNames[metaBucket]).Put(committedKey, binary.BigEndian.AppendUint64(nil, now.frozen.last))
 	})
-}
-
-// setAside gives a log another name that belongs to a file that is no longer here, and begins an empty one. What it holds may be all that is left of it.
-func (db *DB) setAside() error {
-	path := db.wal.file.Name()
-	aside := fmt.Sprintf("%s.%s", path, db.clock.Now().UTC().Format("20060102T150405Z"))
-	if err := errors.Join(db.wal.file.Close(), os.Rename(path, aside)); err != nil {
-		return err
+	if err == nil {
+		db.levels.Store(&levels{live: now.live})
 	}
-	db.logger.Warn("the write-ahead log does not belong to this database, which was put back from a copy; its changes are not applied, and it is kept",
-		"path", aside, "database", db.path)
-	var err error
-	db.wal, err = openWAL(path, db.disk)
 	return err
 }
 
-// ahead writes what the transaction is about to commit to the log and waits until it is on the disk.
-func (db *DB) ahead(tx *Tx) error {
-	if db.broken != nil {
-		return db.broken
+// putInto puts a bucket's rows into bbolt's.
+func (t *table) putInto(b *bolt.Tx, id bucketID) error {
+	bucket := b.Bucket(bucketNames[id])
+	if id == logBucket {
+		bucket.FillPercent = 1 // it is only appended to
 	}
-	if used := tx.bolt.Size(); used > boltLimit {
-		return fmt.Errorf("the database has reached its limit of %d MiB", boltLimit>>20)
-	}
-	if db.pin == nil {
-		// The first update since the start; the file may be a copy that nobody has synced.
-		if err := errors.Join(db.disk.sync(db.file), syncDirs(db.dir)); err != nil {
-			return db.fail(err)
+	for n := t.lists[id].first[0].Load(); n != nil; n = n.next[0].Load() {
+		var err error
+		switch v := n.newest.Load(); {
+		case v == nil:
+		case v.value == nil:
+			err = bucket.Delete(n.key)
+		default:
+			err = bucket.Put(n.key, v.value)
 		}
-		if err := db.base(); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("row %q of %s: %w", n.key, bucketNames[id], err)
 		}
-	}
-	return db.wal.append(tx.appendOperations)
-}
-
-// appendOperations appends what the transaction has changed, each row once and as it is now.
-func (tx *Tx) appendOperations(to []byte) []byte {
-	type row struct {
-		bucket bucketID
-		key    string
-	}
-	written := make(map[row]bool, len(tx.undo))
-	for _, p := range tx.undo {
-		if written[row{p.bucket, p.key}] {
-			continue
-		}
-		written[row{p.bucket, p.key}] = true
-		key := tx.join(p.key, "")
-		if value := tx.bucket(p.bucket).Get(key); value != nil {
-			to = appendPut(to, p.bucket, key, value)
-		} else {
-			to = appendRemove(to, p.bucket, key)
-		}
-	}
-	if tx.rev != tx.start {
-		to = appendPut(to, metaBucket, revisionKey, binary.BigEndian.AppendUint64(nil, tx.rev))
-	}
-	return to
-}
-
-// base has the log begin a generation at the state that bbolt's file has, which must be on the disk, and keeps the pages of that state from being
-// written over.
-func (db *DB) base() error {
-	pin, err := db.bolt.Begin(false)
-	if err != nil {
-		return err
-	}
-	from, err := readBase(db.file, db.bolt.Info().PageSize, pin.ID())
-	if err == nil {
-		err = db.wal.begin(db.wal.generation+1, from)
-	}
-	if err != nil {
-		return errors.Join(err, pin.Rollback())
-	}
-	return db.swapPin(pin)
-}
-
-func (db *DB) swapPin(pin *bolt.Tx) error {
-	old := db.pin
-	db.pin = pin
-	if old == nil {
-		return nil
-	}
-	return old.Rollback()
-}
-
-// checkpoint makes bbolt's file safe as it is and has the log begin anew. The caller holds the turn. After a failure to
-// sync the database takes no more updates: what is on the disk isn't known then, but for the checkpoint before and the log, from which the next start
-// goes on.
-func (db *DB) checkpoint() error {
-	db.bolt.NoFreelistSync = false
-	err := db.transact(func(*bolt.Tx) error { return nil })
-	db.bolt.NoFreelistSync = true
-	if err != nil {
-		return fmt.Errorf("write the list of free pages: %w", err) // a full disk, perhaps: nothing has changed
-	}
-	if err = db.disk.sync(db.file); err == nil {
-		err = db.base()
-	}
-	if err != nil {
-		return db.fail(err)
 	}
 	return nil
 }
 
-// fail has the database take no more updates.
-func (db *DB) fail(err error) error {
-	db.broken = fmt.Errorf("the disk failed at a checkpoint; start Landfall again when it is in order: %w", err)
-	return db.broken
+// updateFile commits to bbolt's file, one caller at a time.
+//
+// A sync that fails may leave bbolt's newest meta page in the system's memory and never on the disk, as far as the system remembers. bbolt
+// would then use pages anew that the one on the disk needs. So before the first commit, and after one that failed, the meta pages are written again, as they are, and synced.
+func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
+	defer db.catchCorruption(&err)
+	if db.unsynced {
+		metas := make([]byte, 2*db.bolt.Info().PageSize)
+		if _, err := db.file.ReadAt(metas, 0); err != nil {
+			return err
+		}
+		if _, err := db.file.WriteAt(metas, 0); err != nil {
+			return err
+		}
+		if err := db.disk.sync(db.file); err != nil {
+			return err
+		}
+	}
+	db.unsynced = true
+	if err := db.disk.update(db.bolt, fn); err != nil {
+		return err
+	}
+	db.unsynced = false
+	return nil
 }
 
-// keep makes a checkpoint whenever the log has become long, until the database closes.
-func (db *DB) keep() {
-	defer close(db.kept)
-	for {
-		select {
-		case <-db.closing:
-			return
-		case <-db.long:
-		}
-		// Most of the pages reach the disk while updates go on; those that wait for the turn then wait for the rest only.
-		err := db.disk.sync(db.file)
-		select {
-		case <-db.closing:
-			return
-		case db.turn <- struct{}{}:
-		}
-		switch {
-		case db.broken != nil:
-			err = nil // it was said; that the next sync goes well doesn't bring back what the one that failed has lost
-		case err == nil:
-			err = db.checkpoint()
-		default:
-			err = db.fail(err)
-		}
-		if err != nil {
-			db.logger.Error("checkpoint failed", "path", db.path, "error", err)
-		}
-		<-db.turn
+// settle puts all that is committed into bbolt's file, and returns when it is there.
+func (db *DB) settle() error {
+	if db.running != nil {
+		<-db.running.done
+		db.running = nil
 	}
-}
-
-// grown is told after each commit.
-func (db *DB) grown() {
-	if db.wal.end < db.disk.checkpointAt {
-		return
+	if db.levels.Load().frozen != nil {
+		if err := db.putFrozen(); err != nil {
+			return err
+		}
 	}
-	select {
-	case db.long <- struct{}{}:
-	default: // being seen to
-	}
-}
-
-// finish makes the last checkpoint and removes the log, of which nothing is needed then.
-func (db *DB) finish() error {
-	if db.wal == nil {
+	if db.levels.Load().live.empty() {
 		return nil
 	}
-	err := db.broken
-	if err == nil && db.pin != nil && db.wal.sequence > 0 {
-		err = db.checkpoint()
+	db.freeze()
+	return db.putFrozen()
+}
+
+func (t *table) empty() bool {
+	for id := range t.lists {
+		if t.lists[id].first[0].Load() != nil {
+			return false
+		}
 	}
-	err = errors.Join(err, db.swapPin(nil), db.wal.file.Close())
+	return true
+}
+
+// beginLog begins an epoch, before the first update of the process. What the last one left in its log is put into bbolt's file and removed before.
+func (db *DB) beginLog() error {
+	if err := errors.Join(db.settle(), removeWAL(db.dir), syncDirs(db.dir)); err != nil {
+		return err
+	}
+	var epoch [8]byte
+	if _, err := rand.Read(epoch[:]); err != nil {
+		return err
+	}
+	err := db.updateFile(func(b *bolt.Tx) error { return b.Bucket(bucketNames[metaBucket]).Put(epochKey, epoch[:]) })
 	if err != nil {
 		return err
 	}
-	return os.Remove(db.wal.file.Name())
+	db.wal, err = newWAL(db.dir, db.disk, binary.BigEndian.Uint64(epoch[:]), db.committed.Load()+1)
+	db.due = db.disk.checkpointAt
+	return err
+}
+
+// finish makes bbolt's file all that there is.
+func (db *DB) finish() error {
+	err := db.settle()
+	if db.wal != nil {
+		err = errors.Join(err, db.wal.close())
+	}
+	if err != nil {
+		return err
+	}
+	return removeWAL(db.dir)
 }

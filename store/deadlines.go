@@ -30,7 +30,7 @@ func (d Deadlines) Set(tx *Tx, key string, at time.Time) error {
 		return fmt.Errorf("write %s: %w", d.at, errEmptyKey)
 	}
 	encoded := encodeTime(at)
-	old := tx.bucket(indexBucket).Get(tx.join(d.of, key))
+	old := tx.get(indexBucket, tx.join(d.of, key))
 	if string(old) == encoded {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (d Deadlines) Set(tx *Tx, key string, at time.Time) error {
 
 // Clear takes the key's deadline away; a key that has none is no error.
 func (d Deadlines) Clear(tx *Tx, key string) error {
-	old := string(tx.bucket(indexBucket).Get(tx.join(d.of, key)))
+	old := string(tx.get(indexBucket, tx.join(d.of, key)))
 	if old == "" {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (d Deadlines) Clear(tx *Tx, key string) error {
 
 // At returns when the key is due, or false if it has no deadline.
 func (d Deadlines) At(tx *Tx, key string) (time.Time, bool) {
-	encoded := tx.bucket(indexBucket).Get(tx.join(d.of, key))
+	encoded := tx.get(indexBucket, tx.join(d.of, key))
 	if len(encoded) < timeSize {
 		return time.Time{}, false
 	}

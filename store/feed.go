@@ -159,8 +159,8 @@ func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
 
 // after is the revision of the log entry which comes as many entries after a revision as are asked for, or the newer one if there are fewer before that.
 func (tx *Tx) after(revision, newer uint64, entries int) uint64 {
-	cursor := tx.bucket(logBucket).Cursor()
-	for key, _ := cursor.Seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.Next() {
+	cursor := tx.cursor(logBucket)
+	for key, _ := cursor.seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.next() {
 		at := binary.BigEndian.Uint64(key)
 		if entries--; at >= newer || entries == 0 {
 			return min(at, newer)
@@ -176,8 +176,8 @@ func (db *DB) changes(from, to uint64, wants func(string) bool) (changes []Chang
 			return fmt.Errorf("watch from %w", err)
 		}
 		end = tx.after(from, to, replayBatch)
-		cursor := tx.bucket(logBucket).Cursor()
-		for key, entry := cursor.Seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.Next() {
+		cursor := tx.cursor(logBucket)
+		for key, entry := cursor.seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.next() {
 			change, err := parseChange(key, entry)
 			if err != nil {
 				return db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
@@ -295,8 +295,8 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 // cut removes the log entries behind one revision up to another that do not belong to the history.
 func (tx *Tx) cut(from, to uint64) error {
 	var drop []string
-	cursor := tx.bucket(logBucket).Cursor()
-	for key, _ := cursor.Seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key, _ = cursor.Next() {
+	cursor := tx.cursor(logBucket)
+	for key, _ := cursor.seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key, _ = cursor.next() {
 		if !tx.remembers(binary.BigEndian.Uint64(key)) {
 			drop = append(drop, string(key))
 		}
@@ -315,7 +315,7 @@ func (tx *Tx) remembers(revision uint64) bool {
 		return false
 	}
 	key := []byte(logKey(revision))
-	stored := tx.bucket(logBucket).Get(key)
+	stored := tx.get(logBucket, key)
 	if stored == nil {
 		return false
 	}

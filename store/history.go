@@ -241,8 +241,8 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 		}
 		return fn(step)
 	}
-	cursor := tx.bucket(logBucket).Cursor()
-	for key, stored := cursor.Last(); key != nil; key, stored = cursor.Prev() {
+	cursor := tx.cursor(logBucket)
+	for key, stored := cursor.before(nil); key != nil; key, stored = cursor.next() {
 		e, err := parseEntry(key, stored)
 		if err != nil {
 			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
@@ -359,8 +359,8 @@ func (db *DB) trim(ctx context.Context, revision uint64) error {
 
 // count adds the entries that came since the last count.
 func (h *history) count(tx *Tx, revision uint64) error {
-	cursor := tx.bucket(logBucket).Cursor()
-	for key, stored := cursor.Seek([]byte(logKey(h.counted + 1))); key != nil; key, stored = cursor.Next() {
+	cursor := tx.cursor(logBucket)
+	for key, stored := cursor.seek([]byte(logKey(h.counted + 1))); key != nil; key, stored = cursor.next() {
 		change, err := parseChange(key, stored)
 		if err != nil {
 			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
@@ -406,8 +406,8 @@ func (h *history) choose(tx *Tx, revision uint64) ([]uint64, error) {
 		all = h.size - h.Bytes*7/8
 	}
 	var drop []uint64
-	cursor := tx.bucket(logBucket).Cursor()
-	for key, stored := cursor.First(); key != nil; key, stored = cursor.Next() {
+	cursor := tx.cursor(logBucket)
+	for key, stored := cursor.seek(nil); key != nil; key, stored = cursor.next() {
 		change, err := parseChange(key, stored)
 		if err != nil {
 			return nil, tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)

@@ -18,7 +18,7 @@ func (x Index) Add(tx *Tx, key string) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", x.prefix, errEmptyKey)
 	}
-	if tx.bucket(indexBucket).Get(tx.join(x.prefix, key)) != nil {
+	if tx.get(indexBucket, tx.join(x.prefix, key)) != nil {
 		return nil
 	}
 	return tx.set(indexBucket, x.prefix+key, []byte{})
@@ -31,7 +31,7 @@ func (x Index) Remove(tx *Tx, key string) error {
 
 // Exists reports whether the index has the key.
 func (x Index) Exists(tx *Tx, key string) bool {
-	return tx.bucket(indexBucket).Get(tx.join(x.prefix, key)) != nil
+	return tx.get(indexBucket, tx.join(x.prefix, key)) != nil
 }
 
 // Keys calls fn in order with every key that begins with prefix ("" for all). ErrStop from fn ends it early. fn may write.

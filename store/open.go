@@ -17,22 +17,21 @@ import (
 )
 
 // schema is the newest layout of the database as a whole that this program knows.
-// From 2 on there is a log beside the file without which it need not be whole (see wal.go).
+// From 2 on there may be a log beside the file, with what is newer (see wal.go).
 const schema = 2
 
-// mapSize is the address space reserved for the file, in bytes. Within it the file grows without being mapped anew, which would have
-// to wait for every open view. It costs no memory.
+// mapSize is the address space reserved for the file, in bytes. Within it the file grows without being mapped anew, which has to wait for every
+// open view. It costs no memory.
 const mapSize = 8 << 30
 
 var (
-	dataName  = []byte("data")
-	logName   = []byte("log")
-	indexName = []byte("index")
-	metaName  = []byte("meta")
-
 	revisionKey  = []byte("revision")
 	compactedKey = []byte("compacted")
 	schemaKey    = []byte("schema")
+
+	// Of the log (see wal.go): whose it is, and the newest of its commits that bbolt's file has.
+	epochKey     = []byte("epoch")
+	committedKey = []byte("committed")
 )
 
 // open takes the data directory and opens the file; it returns the newest revision and leaves nothing open if it fails.
@@ -56,15 +55,6 @@ func (db *DB) open() (revision uint64, err error) {
 	if err := db.create(); err != nil {
 		return 0, err
 	}
-	found, err := db.openLog()
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err != nil && db.wal != nil {
-			err = errors.Join(err, db.wal.file.Close())
-		}
-	}()
 	if err := db.probe(); err != nil {
 		return 0, err
 	}
@@ -72,64 +62,32 @@ func (db *DB) open() (revision uint64, err error) {
 	if err != nil {
 		return 0, db.openError(err)
 	}
-	revision, err = db.start(found)
-	if err != nil {
-		return 0, errors.Join(err, db.swapPin(nil), db.bolt.Close())
-	}
-	return revision, nil
-}
-
-// openLog opens the log and reads what the last process left in it. Who does without syncs reads it once and has none.
-func (db *DB) openLog() (found recovery, err error) {
-	path := filepath.Join(db.dir, walName)
-	if _, err := os.Stat(path); db.noSync && errors.Is(err, fs.ErrNotExist) {
-		return recovery{}, nil
-	}
-	db.wal, err = openWAL(path, db.disk)
-	if err != nil {
-		return recovery{}, dirError(db.dir, path, err)
-	}
-	if found, err = db.recover(); err != nil {
-		return recovery{}, errors.Join(err, db.wal.file.Close())
-	}
-	return found, nil
-}
-
-// start brings the file, now open, up to date and returns the newest revision.
-func (db *DB) start(found recovery) (revision uint64, err error) {
-	db.bolt.AllocSize = db.disk.growth
-	if err := db.upgrade(); err != nil {
-		return 0, err
-	}
-	db.bolt.NoSync, db.bolt.NoGrowSync, db.bolt.NoFreelistSync = true, true, !db.noSync
-	if err := db.complete(found); err != nil {
-		return 0, err
-	}
-	if db.noSync && db.wal != nil {
-		if err := db.finish(); err != nil {
-			return 0, err
-		}
-		db.wal, db.bolt.NoFreelistSync = nil, false
+	db.bolt.AllocSize, db.bolt.NoSync, db.bolt.NoGrowSync = db.disk.growth, db.noSync, db.noSync
+	if err := errors.Join(db.upgrade(), db.recover()); err != nil {
+		return 0, errors.Join(err, db.bolt.Close())
 	}
 	err = db.View(func(tx *Tx) error {
 		revision = tx.Revision()
 		return nil
 	})
-	return revision, err
+	if err != nil {
+		return 0, errors.Join(err, db.bolt.Close())
+	}
+	return revision, nil
 }
 
 // upgrade writes the schema into a file of an older one.
 func (db *DB) upgrade() error {
 	older := false
 	err := db.bolt.View(func(tx *bolt.Tx) error {
-		older = number(tx.Bucket(metaName), schemaKey) < schema
+		older = number(tx.Bucket(bucketNames[metaBucket]).Get(schemaKey)) < schema
 		return nil
 	})
 	if err != nil || !older {
 		return err
 	}
-	return db.transact(func(tx *bolt.Tx) error {
-		return tx.Bucket(metaName).Put(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
+	return db.updateFile(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketNames[metaBucket]).Put(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
 	})
 }
 
@@ -204,23 +162,23 @@ func (db *DB) probe() (err error) {
 }
 
 func (db *DB) probeBuckets(tx *bolt.Tx) error {
-	meta := tx.Bucket(metaName)
+	meta := tx.Bucket(bucketNames[metaBucket])
 	if meta == nil {
 		return &CorruptError{Path: db.path, Err: errors.New("it is a bbolt file but not one of Landfall's")}
 	}
-	version := number(meta, schemaKey)
+	version := number(meta.Get(schemaKey))
 	if version > schema {
 		return &NewerSchemaError{Path: db.path, Version: int(version), Known: schema}
 	}
-	for _, name := range [][]byte{dataName, logName, indexName} {
+	for _, name := range bucketNames {
 		b := tx.Bucket(name)
 		if b == nil {
 			return &CorruptError{Path: db.path, Err: fmt.Errorf("the bucket %s is missing", name)}
 		}
 		b.Cursor().First()
 	}
-	newest, _ := tx.Bucket(logName).Cursor().Last()
-	revision := number(meta, revisionKey)
+	newest, _ := tx.Bucket(bucketNames[logBucket]).Cursor().Last()
+	revision := number(meta.Get(revisionKey))
 	if newest != nil && binary.BigEndian.Uint64(newest) != revision {
 		return &CorruptError{Path: db.path, Err: fmt.Errorf("the change log ends at revision %d, the data at %d", binary.BigEndian.Uint64(newest), revision)}
 	}
@@ -253,12 +211,12 @@ func initialise(path string, growth int) error {
 	}
 	b.AllocSize = growth
 	err = b.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{dataName, logName, indexName, metaName} {
+		for _, name := range bucketNames {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		return tx.Bucket(metaName).Put(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
+		return tx.Bucket(bucketNames[metaBucket]).Put(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
 	})
 	return errors.Join(err, b.Close())
 }

@@ -26,11 +26,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // FileName is the database's name in the data directory.
@@ -71,13 +71,16 @@ type DB struct {
 	file *os.File // bbolt's
 	feed *feed
 
-	// The log and the checkpoints (see checkpoint.go) belong to who holds the turn.
-	disk   disk
-	wal    *wal          // nil: without syncs
-	pin    *bolt.Tx      // keeps the pages of the newest checkpoint; nil until the first update
-	broken error         // why no update is taken any more
-	long   chan struct{} // holds one item when a checkpoint is due
-	kept   chan struct{} // closed when no more checkpoints are made but the last
+	// What is committed: see checkpoint.go.
+	levels    atomic.Pointer[levels]
+	committed atomic.Uint64 // the number of the newest commit
+
+	// The log and the checkpoints belong to who holds the turn.
+	disk     disk
+	wal      *wal        // nil until the first update
+	due      int64       // the size of the log's file at which the next checkpoint is begun, bytes
+	running  *checkpoint // the newest that was begun; nil: its outcome was seen to
+	unsynced bool        // what bbolt takes for its newest state may not be on the disk
 
 	turn     chan struct{} // holds one item while somebody commits
 	requests chan *request // never closed: a sender may be late
@@ -116,12 +119,15 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		history:  newHistory(options.History),
 		floor:    options.Floor,
 		disk:     options.disk,
-		long:     make(chan struct{}, 1),
-		kept:     make(chan struct{}),
+		unsynced: true,
 	}
 	if db.disk.sync == nil {
 		db.disk = realDisk()
 	}
+	if db.noSync {
+		db.disk.sync, db.disk.ahead = func(*os.File) error { return nil }, 0
+	}
+	db.levels.Store(&levels{live: new(table)})
 	if options.Versioned != "" {
 		db.versioned = "/" + options.Versioned + "/"
 	}
@@ -142,7 +148,6 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	}
 	db.feed = newFeed(revision)
 	go db.write(nil)
-	go db.keep()
 	db.logger.Info("database opened", "path", db.path, "revision", revision, "took", db.clock.Since(start))
 	return db, nil
 }
@@ -154,7 +159,6 @@ func (db *DB) Close() error {
 		close(db.closing)
 		<-db.stopped
 		db.turn <- struct{}{} // who commits alone has finished; whoever comes now sees that the database closes
-		<-db.kept
 		db.feed.close()
 		db.closeErr = errors.Join(db.finish(), db.bolt.Close(), unlock(db.lock))
 		<-db.turn
@@ -171,13 +175,16 @@ func (db *DB) Revision() uint64 {
 // used again, so fn should be short. It must not call Update.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	defer db.catchCorruption(&err)
-	err = db.bolt.View(func(b *bolt.Tx) error {
-		return fn(newTx(db, b))
-	})
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return ErrClosed
+	tx, err := db.begin(false)
+	if err != nil {
+		return err
 	}
-	return err
+	defer func() {
+		if ended := tx.end(); err == nil {
+			err = ended
+		}
+	}()
+	return fn(tx)
 }
 
 // catchCorruption turns the panic by which bbolt reports a damaged page into a *CorruptError; other panics go on.

@@ -7,13 +7,19 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // Tx is what a function given to View or Update reads and writes by. It is valid until that function returns and belongs to one goroutine.
 type Tx struct {
-	db      *DB
-	bolt    *bolt.Tx
-	buckets [4]*bolt.Bucket // by bucketID, opened when first used
+	db       *DB
+	writable bool
+	commit   uint64 // what it sees is as of this one; of an update that is its own, which is yet to come
+
+	// The levels that hold the rows, of which the upper ones count before the lower: see checkpoint.go.
+	above   [2]*table // nil: not there
+	base    *bolt.Tx
+	buckets [buckets]*bolt.Bucket // of base, opened when first used
 
 	key []byte // scratch space for the key at hand
 
@@ -38,13 +44,17 @@ const (
 	logBucket
 	indexBucket
 	metaBucket
+	buckets = iota
 )
+
+// bucketNames are those of bbolt's file.
+var bucketNames = [buckets][]byte{dataBucket: []byte("data"), logBucket: []byte("log"), indexBucket: []byte("index"), metaBucket: []byte("meta")}
 
 // previous is what a row was before a write.
 type previous struct {
 	bucket bucketID
-	key    string
-	value  []byte // nil: there was none
+	row    *node
+	newest *version
 }
 
 // mark is a point within a transaction to which it can return.
@@ -53,21 +63,37 @@ type mark struct {
 	changes, values, undo int
 }
 
-func newTx(db *DB, b *bolt.Tx) *Tx {
-	tx := &Tx{db: db, bolt: b}
-	if b.Writable() {
-		tx.start = number(tx.bucket(metaBucket), revisionKey)
-		tx.rev = tx.start
+// begin begins a transaction on what is committed; who begins an update holds the turn. end has to follow.
+func (db *DB) begin(writable bool) (*Tx, error) {
+	for {
+		now, commit := db.levels.Load(), db.committed.Load()
+		base, err := db.bolt.Begin(false)
+		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+			return nil, ErrClosed
+		}
+		if err != nil {
+			return nil, err
+		}
+		tx := &Tx{db: db, writable: writable, commit: commit, above: [2]*table{now.live, now.frozen}, base: base}
+		if db.levels.Load().live == now.live {
+			return tx, nil
+		}
+		// The rows in memory were frozen meanwhile: the file may already have later ones of them.
+		if err := tx.end(); err != nil {
+			return nil, err
+		}
 	}
-	return tx
 }
+
+// end lets the file's old pages be used again.
+func (tx *Tx) end() error { return tx.base.Rollback() }
 
 // Revision is the revision of the newest change the transaction sees, its own included.
 func (tx *Tx) Revision() uint64 {
-	if tx.bolt.Writable() {
+	if tx.writable {
 		return tx.rev
 	}
-	return number(tx.bucket(metaBucket), revisionKey)
+	return tx.number(revisionKey)
 }
 
 // next is the revision that the next change gets.
@@ -85,26 +111,37 @@ func (tx *Tx) reaches(revision uint64) error {
 	case revision == compacted || revision == now:
 		return nil
 	}
-	if tx.bucket(logBucket).Get([]byte(logKey(revision))) == nil {
+	if tx.get(logBucket, []byte(logKey(revision))) == nil {
 		return fmt.Errorf("revision %d, which this database never had: %w", revision, ErrCompacted)
 	}
 	return nil
 }
 
+// get reads a row; nil if there is none.
+func (tx *Tx) get(id bucketID, key []byte) []byte {
+	for _, t := range tx.above {
+		if t == nil {
+			break
+		}
+		if v := t.lists[id].get(key, tx.commit); v != nil {
+			return v.value
+		}
+	}
+	return tx.bucket(id).Get(key)
+}
+
+// bucket is bbolt's.
 func (tx *Tx) bucket(id bucketID) *bolt.Bucket {
 	if tx.buckets[id] == nil {
-		name := [...][]byte{dataBucket: dataName, logBucket: logName, indexBucket: indexName, metaBucket: metaName}[id]
-		tx.buckets[id] = tx.bolt.Bucket(name)
-		if id == logBucket {
-			tx.buckets[id].FillPercent = 1 // it is only appended to
-		}
+		tx.buckets[id] = tx.base.Bucket(bucketNames[id])
 	}
 	return tx.buckets[id]
 }
 
 // number reads one of the meta bucket's numbers; 0 if it was never written.
-func number(meta *bolt.Bucket, key []byte) uint64 {
-	value := meta.Get(key)
+func (tx *Tx) number(key []byte) uint64 { return number(tx.get(metaBucket, key)) }
+
+func number(value []byte) uint64 {
 	if len(value) != 8 {
 		return 0
 	}
@@ -117,43 +154,41 @@ func (tx *Tx) join(prefix, key string) []byte {
 	return tx.key
 }
 
-// set writes a row and remembers what it was. bbolt copies the key; the value must stay as it is until the transaction ends.
+// set writes a row. The value, which is not nil, must never be changed then.
 func (tx *Tx) set(id bucketID, key string, value []byte) error {
-	return tx.replace(id, key, tx.bucket(id).Get(tx.join(key, "")), value)
-}
-
-// replace is set for a caller that knows what the row is.
-func (tx *Tx) replace(id bucketID, key string, old, value []byte) error {
-	if err := tx.bucket(id).Put(tx.join(key, ""), value); err != nil {
-		return tx.writeError(key, err)
+	switch {
+	case !tx.writable:
+		return writeError(key, ErrReadOnly)
+	case len(key) > bolt.MaxKeySize: // bbolt would refuse it, when it is too late
+		return writeError(key[:64]+"...", bolterrors.ErrKeyTooLarge)
+	case len(value) > bolt.MaxValueSize:
+		return writeError(key, bolterrors.ErrValueTooLarge)
 	}
-	tx.wrote(id, key, old)
+	tx.wrote(id, tx.join(key, ""), value)
 	return nil
 }
 
-// remove removes a row if there is one and remembers it.
+// remove removes a row if there is one.
 func (tx *Tx) remove(id bucketID, key string) error {
 	k := tx.join(key, "")
-	old := tx.bucket(id).Get(k)
-	if old == nil {
+	switch {
+	case tx.get(id, k) == nil:
 		return nil
+	case !tx.writable:
+		return writeError(key, ErrReadOnly)
 	}
-	if err := tx.bucket(id).Delete(k); err != nil {
-		return tx.writeError(key, err)
-	}
-	tx.wrote(id, key, old)
+	tx.wrote(id, k, nil)
 	return nil
 }
 
-func (tx *Tx) wrote(id bucketID, key string, old []byte) {
-	tx.undo = append(tx.undo, previous{id, key, old})
+func (tx *Tx) wrote(id bucketID, key, value []byte) {
+	row := tx.above[0].lists[id].add(key)
+	tx.undo = append(tx.undo, previous{id, row, row.newest.Load()})
+	row.put(tx.commit, value)
 	tx.writes++
 }
 
-func (tx *Tx) writeError(key string, err error) error {
-	if !tx.bolt.Writable() {
-		err = ErrReadOnly
-	}
+func writeError(key string, err error) error {
 	return fmt.Errorf("write %s: %w", key, err)
 }
 
@@ -162,25 +197,15 @@ func (tx *Tx) dirty() bool { return len(tx.undo) > 0 }
 
 func (tx *Tx) mark() mark { return mark{tx.rev, len(tx.changes), len(tx.values), len(tx.undo)} }
 
-// rollback takes back, newest first, what was written since the mark. Values of bbolt stay readable until the transaction ends, so none was copied.
-func (tx *Tx) rollback(m mark) error {
+// rollback takes back, newest first, what was written since the mark.
+func (tx *Tx) rollback(m mark) {
 	for i := len(tx.undo) - 1; i >= m.undo; i-- {
-		p := tx.undo[i]
-		var err error
-		if p.value == nil {
-			err = tx.bucket(p.bucket).Delete([]byte(p.key))
-		} else {
-			err = tx.bucket(p.bucket).Put([]byte(p.key), p.value)
-		}
-		if err != nil {
-			return fmt.Errorf("take back the write of %s: %w", p.key, err)
-		}
+		tx.undo[i].row.newest.Store(tx.undo[i].newest)
 		tx.writes++
 	}
 	clear(tx.undo[m.undo:])
 	clear(tx.values[m.values:])
 	tx.rev, tx.changes, tx.values, tx.undo = m.rev, tx.changes[:m.changes], tx.values[:m.values], tx.undo[:m.undo]
-	return nil
 }
 
 // seal writes the revision that the transaction has reached.
@@ -188,14 +213,27 @@ func (tx *Tx) seal() error {
 	if tx.rev == tx.start {
 		return nil
 	}
-	return tx.bucket(metaBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, tx.rev))
+	return tx.set(metaBucket, string(revisionKey), binary.BigEndian.AppendUint64(nil, tx.rev))
+}
+
+// appendOperations appends what the transaction has changed, each row once and as it is now.
+func (tx *Tx) appendOperations(to []byte) []byte {
+	for _, p := range tx.undo {
+		v := p.row.newest.Load()
+		if v.logged {
+			continue
+		}
+		v.logged = true
+		to = appendOperation(to, p.bucket, p.row.key, v.value)
+	}
+	return to
 }
 
 // recordHeader is the size of what stands before each value in data: create revision, mod revision, version (how many times the key was written since it
 // was created) and expiry (unused, 0), 8 bytes each.
 const recordHeader = 32
 
-// record is a row of data. Its value is bbolt's memory: it must not be changed nor kept after the transaction.
+// record is a row of data. Its value may be bbolt's memory: it must not be changed nor kept after the transaction.
 type record struct {
 	created, modified, version uint64
 	value                      []byte
@@ -203,7 +241,7 @@ type record struct {
 
 // record reads a row of data; ok is false if there is none.
 func (tx *Tx) record(prefix, key string) (r record, ok bool, err error) {
-	row := tx.bucket(dataBucket).Get(tx.join(prefix, key))
+	row := tx.get(dataBucket, tx.join(prefix, key))
 	if row == nil {
 		return record{}, false, nil
 	}
@@ -249,10 +287,10 @@ func (tx *Tx) put(key string, known int, row []byte) error {
 
 // write is put for which the same bytes again are a change if again is set.
 func (tx *Tx) write(key string, known int, row []byte, again bool) error {
-	if !tx.bolt.Writable() {
-		return tx.writeError(key, ErrReadOnly)
+	if !tx.writable {
+		return writeError(key, ErrReadOnly)
 	}
-	oldRow := tx.bucket(dataBucket).Get(tx.join(key, ""))
+	oldRow := tx.get(dataBucket, tx.join(key, ""))
 	next := tx.next()
 	old := record{created: next}
 	if oldRow != nil {
@@ -270,7 +308,7 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 	binary.BigEndian.PutUint64(row, old.created)
 	binary.BigEndian.PutUint64(row[8:], next)
 	binary.BigEndian.PutUint64(row[16:], old.version+1)
-	if err := tx.replace(dataBucket, key, oldRow, row); err != nil {
+	if err := tx.set(dataBucket, key, row); err != nil {
 		return err
 	}
 	return tx.logChange(key, kindPut, old, record{old.created, next, old.version + 1, row[recordHeader:]})
@@ -278,8 +316,8 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 
 // delete removes a row of data and writes the change to the log. A key without a value is no error and no change.
 func (tx *Tx) delete(key string) error {
-	if !tx.bolt.Writable() {
-		return tx.writeError(key, ErrReadOnly)
+	if !tx.writable {
+		return writeError(key, ErrReadOnly)
 	}
 	old, ok, err := tx.record("", key)
 	if err != nil || !ok {
@@ -303,7 +341,7 @@ func (tx *Tx) logChange(key string, kind byte, before, after record) error {
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
 	entry = tx.past(append(entry, key...), key, before, after)
 	tx.rev = tx.next()
-	if err := tx.replace(logBucket, logKey(tx.rev), nil, entry); err != nil {
+	if err := tx.set(logBucket, logKey(tx.rev), entry); err != nil {
 		return err
 	}
 	tx.changes = append(tx.changes, Change{Revision: tx.rev, Key: key, Deleted: kind == kindDelete})
@@ -343,19 +381,19 @@ func (tx *Tx) walk(id bucketID, prefix string, fn func(key string, value []byte)
 // walkFrom is walk from the first key that is not smaller than start.
 func (tx *Tx) walkFrom(id bucketID, start, prefix string, fn func(key string, value []byte) error) error {
 	p := []byte(prefix)
-	c := tx.bucket(id).Cursor()
-	k, v := c.Seek([]byte(start))
+	c := tx.cursor(id)
+	k, v := c.seek([]byte(start))
 	for k != nil && bytes.HasPrefix(k, p) {
 		key, writes := string(k), tx.writes
 		if err := fn(key, v); err != nil {
 			return stop(err)
 		}
 		if tx.writes != writes {
-			if k, v = c.Seek([]byte(key)); string(k) != key {
+			if k, v = c.seek([]byte(key)); string(k) != key {
 				continue
 			}
 		}
-		k, v = c.Next()
+		k, v = c.next()
 	}
 	return nil
 }
@@ -363,31 +401,20 @@ func (tx *Tx) walkFrom(id bucketID, start, prefix string, fn func(key string, va
 // walkBack is walk in the opposite order.
 func (tx *Tx) walkBack(id bucketID, prefix string, fn func(key string, value []byte) error) error {
 	p := []byte(prefix)
-	c := tx.bucket(id).Cursor()
-	k, v := before(c, prefixEnd(prefix))
+	c := tx.cursor(id)
+	k, v := c.before(prefixEnd(prefix))
 	for k != nil && bytes.HasPrefix(k, p) {
 		key, writes := string(k), tx.writes
 		if err := fn(key, v); err != nil {
 			return stop(err)
 		}
 		if tx.writes != writes {
-			k, v = before(c, []byte(key))
+			k, v = c.before([]byte(key))
 		} else {
-			k, v = c.Prev()
+			k, v = c.next()
 		}
 	}
 	return nil
-}
-
-// before moves the cursor to the last key that is smaller than key; nil stands for the end.
-func before(c *bolt.Cursor, key []byte) (k, v []byte) {
-	if key == nil {
-		return c.Last()
-	}
-	if k, _ := c.Seek(key); k == nil {
-		return c.Last()
-	}
-	return c.Prev()
 }
 
 // prefixEnd is the first key behind all that begin with prefix; nil if there is none.

@@ -199,8 +199,8 @@ func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 // undo goes back through the log, from its end to the revision, which it does not reach, and calls fn with the changes of a range's rows and the rows
 // before and after. The states come to hold the rows as they were at the revision; without a value one was not there.
 func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record, fn func(e entry, before, after record) error) error {
-	cursor := tx.bucket(logBucket).Cursor()
-	for at, stored := cursor.Last(); at != nil && binary.BigEndian.Uint64(at) > to; at, stored = cursor.Prev() {
+	cursor := tx.cursor(logBucket)
+	for at, stored := cursor.before(nil); at != nil && binary.BigEndian.Uint64(at) > to; at, stored = cursor.next() {
 		if !v.concerns(stored, r) {
 			continue
 		}
@@ -252,4 +252,4 @@ func (db *DB) isVersioned(key string) bool {
 }
 
 // Compacted is the revision up to which the log has been cut: what was before it can not be read any more.
-func (tx *Tx) Compacted() uint64 { return number(tx.bucket(metaBucket), compactedKey) }
+func (tx *Tx) Compacted() uint64 { return tx.number(compactedKey) }

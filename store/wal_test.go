@@ -22,7 +22,7 @@ import (
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
-	for _, name := range []string{store.FileName, "landfall.wal"} {
+	for _, name := range append([]string{store.FileName}, store.LogNames...) {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(to, name), text, 0o600))
@@ -62,11 +62,11 @@ func TestALogWhoseMiddleIsDamagedIsNotReplayedInPart(t *testing.T) {
 		update(t, db, put(fmt.Sprint(i), cluster{Name: strings.Repeat("n", 6000)}))
 	}
 	dir = killed(t, dir)
-	path := filepath.Join(dir, "landfall.wal")
+	path := filepath.Join(dir, store.LogNames[0])
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	refused := 0
-	for block := 2; block < 2+9*2; block++ {
+	for block := range 9 * 2 {
 		damaged := bytes.Clone(whole)
 		damaged[block*4096+100] ^= 4
 		require.NoError(t, os.WriteFile(path, damaged, 0o600))
@@ -80,7 +80,7 @@ func TestALogWhoseMiddleIsDamagedIsNotReplayedInPart(t *testing.T) {
 		var corrupt *store.CorruptError
 		require.ErrorAs(t, err, &corrupt)
 		require.Equal(t, path, corrupt.Path)
-		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, and more follow it", (block-2)/2))
+		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, and more follow it", 1+block/2))
 	}
 	require.Equal(t, 16, refused)
 }
@@ -108,7 +108,7 @@ func TestALogWithoutItsDatabaseIsKeptAside(t *testing.T) {
 	require.Equal(t, []string{"old"}, keys(t, db, ""))
 	update(t, db, put("next", cluster{}))
 	require.NoError(t, db.Close())
-	require.Equal(t, []string{store.FileName, "landfall.wal." + now.UTC().Format("20060102T150405Z")}, names(t, dir))
+	require.Equal(t, []string{store.LogNames[0] + "." + now.UTC().Format("20060102T150405Z"), store.FileName}, names(t, dir))
 	require.Equal(t, []string{"next", "old"}, keys(t, open(t, dir), ""))
 }
 

@@ -6,11 +6,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
-
-	bolt "go.etcd.io/bbolt"
 )
 
-// Group commit: one goroutine, the writer, takes whatever updates wait and commits them as one bbolt transaction, so that they share its
+// Group commit: one goroutine, the writer, takes whatever updates wait and commits them as one transaction, so that they share its
 // sync. There is no timer: company gathers by itself while a commit is under way, and an update that finds nobody before it commits in its own goroutine,
 // without the way to the writer and back. Who commits holds the turn (DB.turn).
 //
@@ -201,75 +199,97 @@ func (db *DB) gather(batch []*request, r *request) []*request {
 	}
 }
 
-// errNothing rolls a transaction back that has nothing to commit, so that it costs no sync.
-var errNothing = errors.New("nothing to commit")
-
 // commit runs the batch in one transaction and settles each request in it.
 func (db *DB) commit(batch []*request) {
 	if len(batch) == 0 {
 		return // all that waited were dropped
 	}
-	var tx *Tx
-	var id int
-	err := db.transact(func(b *bolt.Tx) error {
-		tx, id = newTx(db, b), b.ID()
-		for _, r := range batch {
-			if err := db.run(tx, r); err != nil {
-				return err
-			}
-		}
-		if !tx.dirty() {
-			return errNothing
-		}
-		if err := tx.seal(); err != nil || db.wal == nil {
-			return err
-		}
-		return db.ahead(tx)
-	})
-	if err != nil && !errors.Is(err, errNothing) {
-		if err = db.failed(id, err); err != nil {
-			db.logger.Error("commit failed", "path", db.path, "updates", len(batch), "error", err)
-		}
-	}
-	if err == nil {
+	tx, err := db.transact(batch)
+	switch {
+	case err != nil:
+		db.logger.Error("commit failed", "path", db.path, "updates", len(batch), "error", err)
+	case tx.dirty():
 		db.feed.publish(tx.rev, tx.changes, squash(tx.values))
-		if db.wal != nil {
-			db.wal.accept()
-			db.grown()
-		}
 	}
 	for _, r := range batch {
 		if r.settled {
 			continue
 		}
-		if err != nil && !errors.Is(err, errNothing) && (r.err == nil || r.sawOthers) {
+		if err != nil && (r.err == nil || r.sawOthers) {
 			r.err = err
 		}
 		r.settle()
 	}
 }
 
-// transact is bbolt's Update with its panics about damaged pages as errors.
-func (db *DB) transact(fn func(*bolt.Tx) error) (err error) {
+// transact runs the batch in one transaction, of which it returns when its record is in the log; or nothing of it is kept.
+func (db *DB) transact(batch []*request) (_ *Tx, err error) {
 	defer db.catchCorruption(&err)
-	return db.bolt.Update(fn)
+	if err := db.ready(); err != nil {
+		return nil, unready(db.path, err)
+	}
+	tx, err := db.begin(true)
+	if err != nil {
+		return nil, err
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			tx.rollback(mark{rev: tx.start})
+		}
+		err = errors.Join(err, tx.end())
+	}()
+	tx.start = tx.number(revisionKey)
+	tx.rev, tx.commit = tx.start, tx.commit+1
+	for _, r := range batch {
+		db.run(tx, r)
+	}
+	if !tx.dirty() {
+		return tx, nil
+	}
+	if err := tx.seal(); err != nil {
+		return nil, err
+	}
+	if err := db.wal.append(tx.commit, tx.appendOperations); err != nil {
+		return nil, db.failed(err)
+	}
+	db.wal.accept()
+	db.committed.Store(tx.commit)
+	kept = true
+	return tx, nil
 }
 
-// run runs one request's function and takes its writes back if it fails. Its error is that of the whole transaction, which can then not go on.
-func (db *DB) run(tx *Tx, r *request) error {
+// unready is the typed error for a database that takes no updates.
+func unready(path string, err error) error {
+	var corrupt *CorruptError
+	var failure *WriteError
+	if errors.As(err, &corrupt) || errors.As(err, &failure) {
+		return err
+	}
+	return &WriteError{Path: path, Err: err}
+}
+
+// failed takes the record of a commit out of the log that could not be written.
+func (db *DB) failed(cause error) error {
+	failure := &WriteError{Path: db.path, Err: cause}
+	if err := db.wal.takeBack(); err != nil {
+		failure.Err, failure.Unknown = errors.Join(cause, err), true
+	}
+	return failure
+}
+
+// run runs one request's function and takes its writes back if it fails.
+func (db *DB) run(tx *Tx, r *request) {
 	before := tx.mark()
 	tx.beginUpdate()
 	r.sawOthers = tx.dirty()
 	db.call(tx, r)
 	if r.err != nil || r.panicked != nil {
-		if err := tx.rollback(before); err != nil {
-			return err
-		}
+		tx.rollback(before)
 	}
 	if !tx.dirty() {
 		r.settle() // it has written nothing and seen nothing uncommitted
 	}
-	return nil
 }
 
 func (db *DB) call(tx *Tx, r *request) {
@@ -291,29 +311,4 @@ func (db *DB) call(tx *Tx, r *request) {
 	}()
 	r.err = r.fn(tx)
 	returned = true
-}
-
-// failed finds out what became of the transaction id whose commit failed; nil if it is safe after all.
-//
-// It is if readers see it: then it stands in the log, and bbolt was hindered behind its last step.
-func (db *DB) failed(id int, cause error) error {
-	seen := 0
-	err := db.bolt.View(func(b *bolt.Tx) error {
-		seen = b.ID()
-		return nil
-	})
-	if err == nil && seen >= id {
-		return nil
-	}
-	failure := &WriteError{Path: db.path, Err: errors.Join(cause, err)}
-	if db.wal != nil {
-		if err := db.wal.takeBack(); err != nil {
-			failure.Err, failure.Unknown = errors.Join(cause, err), true
-		}
-	}
-	var corrupt *CorruptError
-	if errors.As(cause, &corrupt) {
-		return cause
-	}
-	return failure
 }
