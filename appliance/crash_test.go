@@ -607,7 +607,7 @@ func (in *crashed) verifyStore(t *testing.T) {
 	entries, err := os.ReadDir(in.site.config.DataDir)
 	require.NoError(t, err)
 	for _, entry := range entries {
-		require.Contains(t, []string{"landfall.db", "landfall.wal", "landfall.lock", "blobs", "installers", "os-images", "site.key"}, entry.Name())
+		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.lock", "blobs", "installers", "os-images", "site.key"}, entry.Name())
 	}
 }
 

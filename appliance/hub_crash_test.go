@@ -65,8 +65,10 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 		}
 		at := filepath.Join(copies, "moment")
 		require.NoError(t, os.MkdirAll(at, 0o700))
-		for _, name := range []string{"landfall.db", "landfall.wal"} {
-			copyFile(t, filepath.Join(s.config.DataDir, name), filepath.Join(at, name))
+		logs, err := filepath.Glob(filepath.Join(s.config.DataDir, "landfall-*.wal"))
+		require.NoError(t, err)
+		for _, path := range append(logs, filepath.Join(s.config.DataDir, "landfall.db")) {
+			copyFile(t, path, filepath.Join(at, filepath.Base(path)))
 		}
 		shown := public.news(t)
 		if kill {

@@ -17,3 +17,9 @@ func (o Options) OnDisk(sync func(*os.File) error, update func(*bolt.DB, func(*b
 
 // Datasync is the way that databases wait for the disk.
 func Datasync(file *os.File) error { return datasync(file) }
+
+// AlwaysCheckpoint returns the options with a checkpoint after each update.
+func (o Options) AlwaysCheckpoint() Options {
+	o.disk.checkpointAt = 1
+	return o
+}
