@@ -27,6 +27,7 @@ import (
 type disk struct {
 	sync         func(*os.File) error                       // waits until what was written is on the disk
 	update       func(*bolt.DB, func(*bolt.Tx) error) error // makes a transaction of bbolt's
+	begin        func(*bolt.DB) (*bolt.Tx, error)           // begins a view of bbolt's
 	checkpointAt int64                                      // the size of the log's file at which a checkpoint is made
 	logLimit     int64                                      // the size from which on updates are refused if none can be made
 	growth       int                                        // the step by which bbolt's file grows
@@ -34,8 +35,13 @@ type disk struct {
 }
 
 func realDisk() disk {
-	return disk{sync: datasync, update: (*bolt.DB).Update, checkpointAt: 4 << 20, logLimit: 64 << 20, growth: 4 << 20, ahead: 1 << 20}
+	return disk{
+		sync: datasync, update: (*bolt.DB).Update, begin: beginView,
+		checkpointAt: 4 << 20, logLimit: 64 << 20, growth: 4 << 20, ahead: 1 << 20,
+	}
 }
+
+func beginView(b *bolt.DB) (*bolt.Tx, error) { return b.Begin(false) }
 
 // levels are where readers begin: see above.
 type levels struct {
@@ -190,7 +196,10 @@ func (t *table) empty() bool {
 
 // beginLog begins an epoch, before the first update of the process. What the last one left in its log is put into bbolt's file and removed before.
 func (db *DB) beginLog() error {
-	if err := errors.Join(db.settle(), removeWAL(db.dir), syncDirs(db.dir)); err != nil {
+	if err := db.settle(); err != nil {
+		return err
+	}
+	if err := errors.Join(removeWAL(db.dir), syncDirs(db.dir)); err != nil {
 		return err
 	}
 	var epoch [8]byte

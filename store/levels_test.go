@@ -247,13 +247,53 @@ func TestViewsThatStayOpenSeeTheirRevisionThroughCheckpoints(t *testing.T) {
 	require.Greater(t, g.passed, 3)
 }
 
+func TestAViewThatBeginsWhileCheckpointsAreMadeSeesOneRevision(t *testing.T) {
+	between := func() {}
+	db := openWith(t, t.TempDir(), store.Options{}.OnDisk(noSync, (*bolt.DB).Update).BeforeViews(func() { between() }).AlwaysCheckpoint())
+	value := ""
+	write := func() {
+		value += "v"
+		update(t, db, func(tx *store.Tx) error {
+			for _, key := range []string{"a", value, "z"} {
+				if err := heap.Put(tx, key, &value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for commits := range 6 {
+		write()
+		between = func() {
+			between = func() {}
+			for range commits {
+				write() // each update waits for the checkpoint of the one before the last
+			}
+		}
+		view(t, db, func(tx *store.Tx) error {
+			a, err := heap.Get(tx, "a")
+			require.NoError(t, err)
+			z, err := heap.Get(tx, "z")
+			require.NoError(t, err)
+			require.Equal(t, a, z)
+			require.EqualValues(t, 3*len(*a), tx.Revision())
+			require.True(t, heap.Exists(tx, *a))
+			require.False(t, heap.Exists(tx, *a+"v"))
+			count := 0
+			require.NoError(t, heap.Keys(tx, "v", func(string) error { count++; return nil }))
+			require.Equal(t, len(*a), count)
+			return nil
+		})
+	}
+}
+
 func TestNoViewSeesHalfOfAnUpdateWhateverCheckpointsAreMade(t *testing.T) {
 	db := openWith(t, t.TempDir(), store.Options{NoSync: true}.OnDisk(noSync, (*bolt.DB).Update).AlwaysCheckpoint())
 	var done atomic.Bool
 	var writers, readers sync.WaitGroup
 	for w := range 2 {
 		writers.Go(func() {
-			for i := range 400 {
+			for i := range 150 {
 				if err := db.Update(context.Background(), func(tx *store.Tx) error {
 					value := fmt.Sprint(w, i)
 					for _, key := range []string{"a", "b", fmt.Sprint("c", i%50)} {
@@ -268,7 +308,7 @@ func TestNoViewSeesHalfOfAnUpdateWhateverCheckpointsAreMade(t *testing.T) {
 			}
 		})
 	}
-	for range 6 {
+	for range 4 {
 		readers.Go(func() {
 			for last := uint64(0); !done.Load(); {
 				if err := db.View(func(tx *store.Tx) error {

@@ -67,7 +67,7 @@ type mark struct {
 func (db *DB) begin(writable bool) (*Tx, error) {
 	for {
 		now, commit := db.levels.Load(), db.committed.Load()
-		base, err := db.bolt.Begin(false)
+		base, err := db.disk.begin(db.bolt)
 		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 			return nil, ErrClosed
 		}

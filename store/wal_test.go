@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
@@ -110,6 +111,111 @@ func TestALogWithoutItsDatabaseIsKeptAside(t *testing.T) {
 	require.NoError(t, db.Close())
 	require.Equal(t, []string{store.LogNames[0] + "." + now.UTC().Format("20060102T150405Z"), store.FileName}, names(t, dir))
 	require.Equal(t, []string{"next", "old"}, keys(t, open(t, dir), ""))
+}
+
+// halfTakenUp returns a database's files as a kill would leave them when bbolt's file has none of two files of the log yet, and how many rows were put.
+func halfTakenUp(t *testing.T) (dir string, rows int) {
+	t.Helper()
+	outer := t
+	synctest.Test(t, func(t *testing.T) {
+		from, g := t.TempDir(), newGate()
+		db, err := store.Open(t.Context(), from, store.Options{}.OnDisk(noSync, g.update))
+		require.NoError(t, err)
+		update(t, db, put("000", cluster{}))
+		g.set(true)
+		for rows = 1; rows < 12; rows++ {
+			update(t, db, put(fmt.Sprintf("%03d", rows), cluster{}))
+		}
+		dir = killed(outer, from)
+		g.set(false)
+		require.NoError(t, db.Close())
+	})
+	return dir, rows
+}
+
+func TestALogOfTwoFilesIsReadInOrder(t *testing.T) {
+	dir, rows := halfTakenUp(t)
+	require.Len(t, keys(t, open(t, dir), ""), rows)
+}
+
+func TestARecordThatIsMissingBeforeTheOtherFileOfTheLogIsDamage(t *testing.T) {
+	const inFirst = 8
+	for block := range 12 {
+		dir, rows := halfTakenUp(t)
+		file, at := 0, block
+		if block >= inFirst {
+			file, at = 1, block-inFirst
+		}
+		path := filepath.Join(dir, store.LogNames[file])
+		overwrite(t, path, int64(at)*4096+50, []byte("damage"))
+		db, err := store.Open(t.Context(), dir, store.Options{})
+		if block == rows-1 {
+			require.NoError(t, err)
+			require.Len(t, keys(t, db, ""), rows-1, "the last record counts as never written in full")
+			require.NoError(t, db.Close())
+			continue
+		}
+		var corrupt *store.CorruptError
+		require.ErrorAs(t, err, &corrupt)
+		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, and more follow it", block+1))
+	}
+}
+
+func TestALogWhoseBeginningIsMissingIsKeptAside(t *testing.T) {
+	dir, _ := halfTakenUp(t)
+	require.NoError(t, os.Remove(filepath.Join(dir, store.LogNames[0])))
+	requireAside(t, dir, 0, 1)
+}
+
+func TestALogThatGoesOnFromALaterStateOfTheDatabaseIsKeptAside(t *testing.T) {
+	dir := t.TempDir()
+	db := openWith(t, dir, store.Options{}.OnDisk(noSync, (*bolt.DB).Update))
+	backup := ""
+	for i := range 60 {
+		if i == 20 {
+			backup = copied(t, dir)
+		}
+		update(t, db, put(fmt.Sprintf("%03d", i), cluster{}))
+	}
+	dir = killed(t, dir)
+	require.NoError(t, os.Rename(filepath.Join(backup, store.FileName), filepath.Join(dir, store.FileName)))
+	requireAside(t, dir, 8, 2)
+}
+
+// requireAside requires that the log of a directory is kept aside and what is in bbolt's file is there, and can be written to.
+func requireAside(t *testing.T, dir string, rows, files int) {
+	t.Helper()
+	var said strings.Builder
+	db, err := store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now), Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	require.NoError(t, err)
+	require.Contains(t, said.String(), "does not belong to this database")
+	require.GreaterOrEqual(t, len(keys(t, db, "")), rows)
+	for i, key := range keys(t, db, "") {
+		require.Equal(t, fmt.Sprintf("%03d", i), key)
+	}
+	rows = len(keys(t, db, ""))
+	update(t, db, put("next", cluster{}))
+	require.NoError(t, db.Close())
+	require.Len(t, keys(t, open(t, dir), ""), rows+1)
+	require.Len(t, names(t, dir), 1+files)
+}
+
+func TestALogIsNotTakenForThatOfACopyThatWentOnElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	for i := range 3 {
+		update(t, db, put(fmt.Sprint("here", i), cluster{}))
+	}
+	dir = killed(t, dir)
+	elsewhere := copied(t, dir)
+	db = open(t, elsewhere)
+	require.Empty(t, keys(t, db, ""), "what was written is in the log, which was not copied")
+	update(t, db, put("there", cluster{}))
+	require.NoError(t, db.Close())
+	require.NoError(t, os.Rename(filepath.Join(elsewhere, store.FileName), filepath.Join(dir, store.FileName)))
+	db = open(t, dir)
+	require.Equal(t, []string{"there"}, keys(t, db, ""))
+	require.Contains(t, strings.Join(names(t, dir), " "), store.LogNames[0]+".2", "kept aside")
 }
 
 func TestADatabaseOfTheFirstSchemaIsTakenOver(t *testing.T) {

@@ -1,0 +1,261 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/store"
+)
+
+var errDisk = &os.PathError{Op: "fdatasync", Path: "landfall.db", Err: syscall.EIO}
+
+// faultyFile is a way to commit to bbolt's file that fails as it is told: before anything is done, or when all is.
+type faultyFile struct {
+	mu   sync.Mutex
+	next func() fault
+}
+
+type fault int
+
+const (
+	none fault = iota
+	before
+	behind
+)
+
+func (f *faultyFile) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
+	f.mu.Lock()
+	fault := none
+	if f.next != nil {
+		fault = f.next()
+	}
+	f.mu.Unlock()
+	if fault == before {
+		return errDisk
+	}
+	if err := b.Update(fn); err != nil || fault == none {
+		return err
+	}
+	return errDisk
+}
+
+func (f *faultyFile) set(next func() fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = next
+}
+
+func always(f fault) func() fault { return func() fault { return f } }
+
+func TestACheckpointThatFailsIsMadeAgainAndLosesNothing(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			random, faults := rand.New(rand.NewPCG(seed, 11)), rand.New(rand.NewPCG(seed, 12))
+			dir, h, file := t.TempDir(), &history{models: []*model{newModel()}}, &faultyFile{}
+			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(noSync, file.update))
+			require.NoError(t, err)
+			require.NoError(t, h.update(random, db))
+			failures := 0
+			file.set(func() fault {
+				f := fault(faults.IntN(3))
+				failures += int(min(f, 1))
+				return f
+			})
+			for round := range 200 {
+				if err := h.update(random, db); err != nil {
+					requireRefusal(t, err)
+				}
+				view(t, db, func(tx *store.Tx) error {
+					require.Equal(t, h.acked.Load(), h.at(t, tx))
+					return nil
+				})
+				if round%25 == 24 {
+					h.requireOneOf(t, random, killed(t, dir), h.acked.Load(), h.acked.Load(), 0)
+				}
+			}
+			file.set(nil)
+			require.Greater(t, failures, 5)
+			require.NoError(t, db.Close())
+			require.Equal(t, []string{store.FileName}, names(t, dir))
+			h.requireOneOf(t, random, dir, h.acked.Load(), h.acked.Load(), 0)
+		})
+	}
+}
+
+// requireRefusal requires the error of an update that found the log full.
+func requireRefusal(t *testing.T, err error) {
+	t.Helper()
+	var failure *store.WriteError
+	require.ErrorAs(t, err, &failure)
+	require.False(t, failure.Unknown)
+	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorContains(t, err, "changes wait in the log, and can't be put into the database")
+	require.ErrorContains(t, err, "nothing of the change was kept: check the disk and the kernel's log, then try again")
+}
+
+func TestWhileNoCheckpointCanBeMadeUpdatesGoOnUntilTheLogIsLongAndAgainWhenOneCan(t *testing.T) {
+	dir, file := t.TempDir(), &faultyFile{}
+	db := openWith(t, dir, store.Options{}.OnDisk(noSync, file.update))
+	update(t, db, put("first", cluster{}))
+	file.set(always(before))
+	taken := 0
+	var err error
+	for ; taken < 1000; taken++ {
+		if err = db.Update(t.Context(), put(fmt.Sprintf("%03d", taken), cluster{})); err != nil {
+			break
+		}
+	}
+	requireRefusal(t, err)
+	require.Greater(t, taken, 32, "one record is a block of 4 KiB, a log of 128 KiB is full, and before it was another of 32")
+	require.Less(t, taken, 64)
+	requireRefusal(t, db.Update(t.Context(), put("refused", cluster{})))
+	require.Len(t, keys(t, db, ""), 1+taken)
+	require.Len(t, keys(t, open(t, killed(t, dir)), ""), 1+taken)
+	file.set(nil)
+	update(t, db, put("next", cluster{}))
+	require.Len(t, keys(t, db, ""), 2+taken)
+}
+
+func TestUpdatesWaitForACheckpointRatherThanFillTheMemoryAndViewsDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		db, err := store.Open(t.Context(), t.TempDir(), store.Options{}.OnDisk(noSync, g.update))
+		require.NoError(t, err)
+		update(t, db, put("first", cluster{}))
+		g.set(true)
+		var taken atomic.Int64
+		var running sync.WaitGroup
+		running.Go(func() {
+			for i := range 40 {
+				if err := db.Update(context.Background(), put(fmt.Sprintf("%03d", i), cluster{})); err != nil {
+					t.Error(err)
+				}
+				taken.Add(1)
+			}
+		})
+		synctest.Wait()
+		require.EqualValues(t, 2*8-1, taken.Load(), "two files of eight blocks")
+		require.Len(t, keys(t, db, ""), 1+2*8-1)
+		g.set(false)
+		running.Wait()
+		require.Len(t, keys(t, db, ""), 41)
+		require.NoError(t, db.Close())
+	})
+}
+
+func TestADatabaseThatCannotTakeUpItsLogWhenItClosesKeepsIt(t *testing.T) {
+	dir, file := t.TempDir(), &faultyFile{}
+	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(noSync, file.update))
+	require.NoError(t, err)
+	for i := range 12 {
+		update(t, db, put(fmt.Sprint(i), cluster{}))
+	}
+	file.set(always(before))
+	require.ErrorIs(t, db.Close(), syscall.EIO)
+	require.Subset(t, names(t, dir), store.LogNames)
+	require.Len(t, keys(t, open(t, dir), ""), 12)
+}
+
+func TestAnUpdateIsRefusedIfTheLogOfTheLastProcessCannotBeTakenUp(t *testing.T) {
+	dir, file := t.TempDir(), &faultyFile{}
+	for i := range 3 {
+		update(t, open(t, dir), put(fmt.Sprint(i), cluster{}))
+		dir = killed(t, dir)
+		for _, f := range []fault{before, behind} {
+			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(noSync, file.update))
+			require.NoError(t, err)
+			require.Len(t, keys(t, db, ""), i+1, "nothing needs to be written to read")
+			file.set(always(f))
+			require.ErrorIs(t, db.Update(t.Context(), put("refused", cluster{})), syscall.EIO)
+			require.ErrorIs(t, db.Close(), syscall.EIO)
+			file.set(nil)
+		}
+	}
+	require.Len(t, keys(t, open(t, dir), ""), 3)
+}
+
+// order notes in which order a database's file is synced and committed to.
+type order struct {
+	faultyFile
+	noted  []string
+	failed int // syncs that are to fail
+}
+
+func (o *order) sync(file *os.File) error {
+	if filepath.Base(file.Name()) == store.FileName {
+		o.noted = append(o.noted, "sync")
+		if o.failed > 0 {
+			o.failed--
+			return errDisk
+		}
+	}
+	return nil
+}
+
+func (o *order) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
+	o.noted = append(o.noted, "commit")
+	return o.faultyFile.update(b, fn)
+}
+
+func TestTheDatabasesNewestStateIsMadeSafeBeforeTheFirstCommitAndAfterOneThatFailed(t *testing.T) {
+	dir, o := t.TempDir(), &order{}
+	requireNoted := func(want string) {
+		t.Helper()
+		require.Equal(t, want, strings.Join(o.noted, " "))
+		o.noted = nil
+	}
+	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(o.sync, o.update))
+	require.NoError(t, err)
+	requireNoted("")
+	update(t, db, put("a", cluster{}))
+	requireNoted("sync commit")
+	o.set(always(behind))
+	require.ErrorIs(t, db.Close(), syscall.EIO)
+	requireNoted("commit")
+	o.set(nil)
+
+	db, err = store.Open(t.Context(), dir, store.Options{}.OnDisk(o.sync, o.update))
+	require.NoError(t, err)
+	o.failed = 1
+	require.ErrorIs(t, db.Update(t.Context(), put("b", cluster{})), syscall.EIO)
+	requireNoted("sync")
+	o.set(always(before))
+	require.ErrorIs(t, db.Update(t.Context(), put("b", cluster{})), syscall.EIO)
+	requireNoted("sync commit")
+	o.set(nil)
+	update(t, db, put("b", cluster{}))
+	requireNoted("sync commit")
+	require.NoError(t, db.Close())
+	requireNoted("commit")
+	require.Equal(t, []string{"a", "b"}, keys(t, open(t, dir), ""))
+}
+
+func TestARowThatTheFileCouldNotTakeIsRefusedAtOnce(t *testing.T) {
+	db := open(t, t.TempDir())
+	long := strings.Repeat("k", 40_000)
+	for name, fn := range map[string]func(*store.Tx) error{
+		"bucket": put(long, cluster{}),
+		"index":  func(tx *store.Tx) error { return halves.Add(tx, long) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := db.Update(t.Context(), fn)
+			require.ErrorContains(t, err, "key too large")
+			require.Less(t, len(err.Error()), 200)
+		})
+	}
+	require.NoError(t, errors.Join(db.Update(t.Context(), put(long[:30_000], cluster{})), db.Close()))
+}
