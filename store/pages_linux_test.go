@@ -50,6 +50,9 @@ func TestADatabaseWhosePagesWereGivenBackTakesLessMemoryAndGoesOn(t *testing.T) 
 	for i := range count {
 		require.NoError(t, write(i))
 	}
+	require.NoError(t, db.Close()) // the rows are in the file then
+	db, err = store.Open(t.Context(), dir, store.Options{NoSync: true})
+	require.NoError(t, err)
 	require.NoError(t, read())
 	path, err := filepath.EvalSymlinks(filepath.Join(dir, "landfall.db"))
 	require.NoError(t, err)
