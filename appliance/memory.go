@@ -54,9 +54,10 @@ func (r *rest) due(allocated uint64, resident int64) bool {
 }
 
 func (a *Appliance) releaseMemory() error {
+	err := errors.Join(a.db.ReleaseMemory(), releaseProgramPages())
 	runtime.GC() // what waits in pools goes with the second collection
 	debug.FreeOSMemory()
-	return errors.Join(a.db.ReleasePages(), releaseProgramPages())
+	return err
 }
 
 // allocated is how many bytes the process has ever allocated.

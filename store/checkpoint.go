@@ -59,7 +59,7 @@ func (db *DB) ready() error {
 	if db.wal == nil {
 		return db.beginLog()
 	}
-	if db.wal.end < db.due || db.wal.remains {
+	if db.wal.end < db.due { // as it is where a record failed and remains, so that the next takes its place
 		return nil
 	}
 	if db.levels.Load().frozen != nil {
@@ -77,10 +77,15 @@ func (db *DB) ready() error {
 		}
 	}
 	db.freeze()
-	db.wal.alternate(db.committed.Load() + 1)
-	db.due = db.disk.checkpointAt
+	db.alternate()
 	db.running = db.checkpoint()
 	return nil
+}
+
+// alternate has the log go on in its other file.
+func (db *DB) alternate() {
+	db.wal.alternate(db.committed.Load() + 1)
+	db.due = db.disk.checkpointAt
 }
 
 // freeze has an empty table take the place of live.
@@ -183,6 +188,23 @@ func (db *DB) settle() error {
 	}
 	db.freeze()
 	return db.putFrozen()
+}
+
+// ReleaseMemory gives back the memory that the database does not need: for a process that has rest. The rows in memory go to the file, and the system takes
+// back the file's pages that were read.
+func (db *DB) ReleaseMemory() error {
+	db.turn <- struct{}{}
+	defer func() { <-db.turn }()
+	if db.isClosing() {
+		return ErrClosed
+	}
+	if db.wal != nil && !db.wal.remains {
+		if err := db.settle(); err != nil {
+			return unready(db.path, err)
+		}
+		db.alternate()
+	}
+	return db.releasePages()
 }
 
 func (t *table) empty() bool {

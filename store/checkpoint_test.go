@@ -259,3 +259,18 @@ func TestARowThatTheFileCouldNotTakeIsRefusedAtOnce(t *testing.T) {
 	}
 	require.NoError(t, errors.Join(db.Update(t.Context(), put(long[:30_000], cluster{})), db.Close()))
 }
+
+func TestWhenMemoryIsGivenBackTheFileHasAllRowsAndTheLogGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	db := openWith(t, dir, store.Options{}.OnDisk(noSync, (*bolt.DB).Update))
+	require.NoError(t, db.ReleaseMemory())
+	for i := range 30 {
+		update(t, db, put(fmt.Sprintf("%03d", i), cluster{}))
+		if i%3 == 0 {
+			require.NoError(t, db.ReleaseMemory())
+			require.Len(t, keys(t, open(t, copied(t, dir)), ""), i+1)
+		}
+		require.Len(t, keys(t, open(t, killed(t, dir)), ""), i+1)
+		require.Len(t, keys(t, db, ""), i+1)
+	}
+}

@@ -57,7 +57,7 @@ func TestADatabaseWhosePagesWereGivenBackTakesLessMemoryAndGoesOn(t *testing.T) 
 	path, err := filepath.EvalSymlinks(filepath.Join(dir, "landfall.db"))
 	require.NoError(t, err)
 	require.Greater(t, resident(t, path), count*len(large)/1024/2)
-	require.NoError(t, db.ReleasePages())
+	require.NoError(t, db.ReleaseMemory())
 	require.Less(t, resident(t, path), count*len(large)/1024/4)
 
 	var group sync.WaitGroup // while it is read and grows
@@ -76,10 +76,10 @@ func TestADatabaseWhosePagesWereGivenBackTakesLessMemoryAndGoesOn(t *testing.T) 
 		}
 	})
 	for range 20 {
-		require.NoError(t, db.ReleasePages())
+		require.NoError(t, db.ReleaseMemory())
 	}
 	group.Wait()
 	require.NoError(t, read())
 	require.NoError(t, db.Close())
-	require.ErrorIs(t, db.ReleasePages(), store.ErrClosed)
+	require.ErrorIs(t, db.ReleaseMemory(), store.ErrClosed)
 }

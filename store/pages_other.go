@@ -2,5 +2,5 @@
 
 package store
 
-// ReleasePages does nothing here.
-func (db *DB) ReleasePages() error { return nil }
+// releasePages does nothing here.
+func (db *DB) releasePages() error { return nil }

@@ -330,3 +330,40 @@ func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
 		})
 	}
 }
+
+func TestARecordThatCouldNotBeTakenBackIsWrittenOver(t *testing.T) {
+	dir := t.TempDir()
+	onDisk := map[string][]byte{} // the log's files as they may be
+	failing := 0
+	syncs := func(file *os.File) error {
+		if filepath.Base(file.Name()) == store.FileName {
+			return nil
+		}
+		if failing--; failing != 0 { // but for what takes the record back: that may not have reached the disk
+			text, err := os.ReadFile(file.Name())
+			require.NoError(t, err)
+			onDisk[filepath.Base(file.Name())] = text
+		}
+		if failing >= 0 {
+			return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
+		}
+		return nil
+	}
+	db := openWith(t, dir, store.Options{}.OnDisk(syncs, (*bolt.DB).Update).AlwaysCheckpoint())
+	for i := range 6 {
+		update(t, db, put(fmt.Sprint(i, "a"), cluster{}))
+		failing = 2
+		var failure *store.WriteError
+		require.ErrorAs(t, db.Update(t.Context(), put("failed", cluster{})), &failure)
+		require.True(t, failure.Unknown)
+		failing = 0
+		require.NoError(t, db.ReleaseMemory())
+		update(t, db, put(fmt.Sprint(i, "b"), cluster{}))
+		left := copied(t, dir)
+		for name, text := range onDisk {
+			require.NoError(t, os.WriteFile(filepath.Join(left, name), text, 0o600))
+		}
+		require.Equal(t, keys(t, db, ""), keys(t, open(t, left), ""))
+		require.Len(t, keys(t, db, ""), 2*i+2)
+	}
+}
