@@ -1,5 +1,5 @@
-// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file contents beside it and, while it is open, a
-// write-ahead log, landfall.wal.
+// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file contents beside it and, while it is open, what was
+// changed last in memory and in a write-ahead log, landfall-1.wal and landfall-2.wal: see checkpoint.go.
 //
 // It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision counter that every change raises
 // (by one, but for the first one after the database was opened: see Options.Floor), and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
@@ -12,7 +12,7 @@
 //	index  "/<index>/<key>" -> nothing
 //	       "deadlines/<name>/at/<time><key>" -> nothing, "deadlines/<name>/of/<key>" -> time
 //	       "blobs/<sha256>/<file's key>" -> nothing
-//	meta   "revision", "compacted", "schema" -> 8 bytes
+//	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes
 //
 // A value begins with the schema version of its bucket as uvarint; the JSON follows.
 package store
@@ -171,8 +171,8 @@ func (db *DB) Revision() uint64 {
 	return db.feed.revision()
 }
 
-// View runs fn on a snapshot: it sees the database as of one revision, whatever is committed meanwhile. An open view keeps old pages from being
-// used again, so fn should be short. It must not call Update.
+// View runs fn on a snapshot: it sees the database as of one revision, whatever is committed meanwhile. An open view keeps old pages of the file from
+// being used again, so fn should be short. It must not call Update.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	defer db.catchCorruption(&err)
 	tx, err := db.begin(false)
