@@ -75,7 +75,7 @@ func TestACheckpointThatFailsIsMadeAgainAndLosesNothing(t *testing.T) {
 				failures += int(min(f, 1))
 				return f
 			})
-			for round := range 200 {
+			for round := range 125 {
 				if err := h.update(random, db); err != nil {
 					requireRefusal(t, err)
 				}

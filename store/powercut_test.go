@@ -271,7 +271,7 @@ func TestAPowerCutLeavesWhatWasAcknowledgedAndNothingHalfDone(t *testing.T) {
 }
 
 func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			random, faults, cuts := rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 6)), rand.New(rand.NewPCG(seed, 7))
