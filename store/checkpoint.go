@@ -16,12 +16,14 @@ import (
 //	frozen  rows in memory that are being put into bbolt's file: a checkpoint is under way
 //	base    bbolt's file, always whole and synced, as bbolt leaves it
 //
-// An update's rows go to live, and its record to the log (wal.go); when that is on the disk they are committed and readers see them. When
-// the log's file is full, live is frozen, both an empty live and the log's other file take over, and one transaction of bbolt's takes up the frozen rows
-// in the background. With them it notes the newest commit that it holds, so a start knows which of the log's records are newer: it reads their rows into live. That a row is
-// in two levels, or a record is read whose rows the base has, does no harm.
+// An update's rows go to live, and its record to the log (wal.go); when that is on the disk they are committed, and readers see them. When the log's
+// file is full, live is frozen. An empty one and the log's other file take over, while one transaction of bbolt's takes up the frozen rows in the
+// background, and notes the newest commit among them. So a start knows which of the log's records are newer, and reads those into live.
 //
-// A checkpoint that fails leaves the frozen rows and the log as they are, and is made again when the log has become longer.
+// An upper level counts before those below it, so it does no harm if the base has the frozen rows already. What it must not have is later rows than a
+// reader's live: see begin.
+//
+// A checkpoint that fails leaves the frozen rows and the log as they are, and is made again when the log has grown by as much once more.
 
 // disk is how files are written. Sizes are in bytes.
 type disk struct {
@@ -149,7 +151,8 @@ func (t *table) putInto(b *bolt.Tx, id bucketID) error {
 // updateFile commits to bbolt's file, one caller at a time.
 //
 // A sync that fails may leave bbolt's newest meta page in the system's memory and never on the disk, as far as the system remembers. bbolt
-// would then use pages anew that the one on the disk needs. So before the first commit, and after one that failed, the meta pages are written again, as they are, and synced.
+// would then use pages anew that the one on the disk needs. So before the first commit, and after one that failed, the meta pages are written again,
+// as they are, and synced.
 func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
 	defer db.catchCorruption(&err)
 	if db.unsynced {
@@ -190,8 +193,8 @@ func (db *DB) settle() error {
 	return db.putFrozen()
 }
 
-// ReleaseMemory gives back the memory that the database does not need: for a process that has rest. The rows in memory go to the file, and the system takes
-// back the file's pages that were read.
+// ReleaseMemory gives back the memory that the database does not need, for a process that has rest: the rows in memory go to the file, and the system
+// takes back the file's pages that were read.
 func (db *DB) ReleaseMemory() error {
 	db.turn <- struct{}{}
 	defer func() { <-db.turn }()

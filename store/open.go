@@ -63,17 +63,25 @@ func (db *DB) open() (revision uint64, err error) {
 		return 0, db.openError(err)
 	}
 	db.bolt.AllocSize, db.bolt.NoSync, db.bolt.NoGrowSync = db.disk.growth, db.noSync, db.noSync
-	if err := errors.Join(db.upgrade(), db.recover()); err != nil {
+	if revision, err = db.start(); err != nil {
 		return 0, errors.Join(err, db.bolt.Close())
+	}
+	return revision, nil
+}
+
+// start brings what is stored up to date, the file now being open, and returns the newest revision.
+func (db *DB) start() (revision uint64, err error) {
+	if err := db.upgrade(); err != nil {
+		return 0, err
+	}
+	if err := db.recover(); err != nil {
+		return 0, err
 	}
 	err = db.View(func(tx *Tx) error {
 		revision = tx.Revision()
 		return nil
 	})
-	if err != nil {
-		return 0, errors.Join(err, db.bolt.Close())
-	}
-	return revision, nil
+	return revision, err
 }
 
 // upgrade writes the schema into a file of an older one.
