@@ -54,10 +54,10 @@ func (r *rest) due(allocated uint64, resident int64) bool {
 }
 
 func (a *Appliance) releaseMemory() error {
-	err := errors.Join(a.db.ReleaseMemory(), releaseProgramPages())
+	err := a.db.ReleaseMemory()
 	runtime.GC() // what waits in pools goes with the second collection
 	debug.FreeOSMemory()
-	return err
+	return errors.Join(err, releaseProgramPages())
 }
 
 // allocated is how many bytes the process has ever allocated.
