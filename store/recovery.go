@@ -31,14 +31,14 @@ func (db *DB) recover() error {
 		if err != nil {
 			return dirError(db.dir, path, err)
 		}
-		foreign := func(r walRecord) bool { return r.epoch != epoch }
-		if slices.ContainsFunc(records, foreign) {
+		// Beside records of this epoch, what looks like one of another is a part of what a record has held that was cut off.
+		own := slices.DeleteFunc(slices.Clone(records), func(r walRecord) bool { return r.epoch != epoch })
+		if len(own) == 0 && len(records) > 0 {
 			if err := db.setAside(path); err != nil {
 				return err
 			}
-			continue
 		}
-		newer = append(newer, slices.DeleteFunc(records, func(r walRecord) bool { return r.commit <= db.committed.Load() })...)
+		newer = append(newer, slices.DeleteFunc(own, func(r walRecord) bool { return r.commit <= db.committed.Load() })...)
 	}
 	slices.SortFunc(newer, func(a, b walRecord) int { return cmp.Compare(a.commit, b.commit) })
 	if len(newer) > 0 && newer[0].first > db.committed.Load()+1 {

@@ -113,6 +113,25 @@ func TestALogWithoutItsDatabaseIsKeptAside(t *testing.T) {
 	require.Equal(t, []string{"next", "old"}, keys(t, open(t, dir), ""))
 }
 
+func TestWhatLooksLikeARecordOfAnotherLogDoesNotPutTheLogAside(t *testing.T) {
+	other, dir := t.TempDir(), t.TempDir()
+	update(t, open(t, other), put("elsewhere", cluster{}))
+	block, err := os.ReadFile(filepath.Join(killed(t, other), store.LogNames[0]))
+	require.NoError(t, err)
+	block = block[:4096]
+
+	db := open(t, dir)
+	update(t, db, put("here", cluster{}))
+	dir = killed(t, dir)
+	path := filepath.Join(dir, store.LogNames[0])
+	log, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, make([]byte, 4096), log[4096:8192], "behind the newest record")
+	copy(log[4096:], block) // as a file that holds a log would leave it there, if the record that brought it was cut off
+	require.NoError(t, os.WriteFile(path, log, 0o600))
+	require.Equal(t, []string{"here"}, keys(t, open(t, dir), ""))
+}
+
 // halfTakenUp returns a database's files as a kill would leave them when bbolt's file has none of two files of the log yet, and how many rows were put.
 func halfTakenUp(t *testing.T) (dir string, rows int) {
 	t.Helper()
