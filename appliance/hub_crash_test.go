@@ -40,7 +40,7 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 	s.config.AMS.Enabled = chance.IntN(2) == 0 // what it must hear is kept, or nothing
 	v := newVictim(t, s)
 	d := &hub{site: s, address: v.address, dir: t.TempDir()}
-	d.writeKubeconfig(t)
+	d.prepareKubectl(t)
 	v.start(t)
 	server := newMachine(t, "supermicro-x12", "sno1", "94:40:c9:1f:bf:64")
 

@@ -57,6 +57,7 @@ type hub struct {
 	*site
 	address string
 	dir     string
+	program string // kubectl
 }
 
 // openHub starts an appliance whose Kubernetes API answers.
@@ -66,7 +67,7 @@ func openHub(t *testing.T) *hub {
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
 	address, _ := s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	d := &hub{site: s, address: address, dir: t.TempDir()}
-	d.writeKubeconfig(t)
+	d.prepareKubectl(t)
 	eventually(t, "the Kubernetes API is ready", func() bool {
 		response, err := http.Get(address + "/readyz")
 		if err != nil {
@@ -78,8 +79,12 @@ func openHub(t *testing.T) *hub {
 	return d
 }
 
-func (d *hub) writeKubeconfig(t *testing.T) {
+// prepareKubectl builds kubectl, which may take minutes when nothing of it was built before, and writes the kubeconfig that it is given.
+func (d *hub) prepareKubectl(t *testing.T) {
 	t.Helper()
+	var err error
+	d.program, err = kubectlProgram.program()
+	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "kubeconfig"), fmt.Appendf(nil,
 		"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: %q}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n",
 		d.address), 0o600))
@@ -87,11 +92,7 @@ func (d *hub) writeKubeconfig(t *testing.T) {
 
 // try runs kubectl and returns what it printed on standard output, and on standard error if it failed.
 func (d *hub) try(ctx context.Context, stdin string, args ...string) (string, error) {
-	program, err := kubectlProgram.program()
-	if err != nil {
-		return "", err
-	}
-	kubectl := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", filepath.Join(d.dir, "kubeconfig"), "--cache-dir", filepath.Join(d.dir, "cache")}, args...)...)
+	kubectl := exec.CommandContext(ctx, d.program, append([]string{"--kubeconfig", filepath.Join(d.dir, "kubeconfig"), "--cache-dir", filepath.Join(d.dir, "cache")}, args...)...)
 	kubectl.Stdin = strings.NewReader(stdin)
 	var said, complained bytes.Buffer
 	kubectl.Stdout, kubectl.Stderr = &said, &complained
