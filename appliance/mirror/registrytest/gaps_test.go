@@ -207,6 +207,10 @@ func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
 	config := appliance.Default()
 	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
 	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64", URL: s.Payload.Release}}
+	live := filepath.Join(dir, "live.iso")
+	_, err = simulate.WriteBaseISO(live, simulate.BaseISO{})
+	require.NoError(t, err)
+	config.OSImages = []appliance.OSImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64", Path: live}}
 	config.Mirror = appliance.Mirror{CABundle: write("ca.pem", s.CA), PullSecret: write("secret.json", []byte(s.PullSecret(Password))),
 		IDMSFiles: []string{write("idms.yaml", s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release}))}}
 	running, err := appliance.New(t.Context(), config, discard(), "test")
