@@ -8,6 +8,12 @@ LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
+# The program, the tests and the checks are compiled with the same flags, so that what they depend on is compiled once for all of them, and
+# once more for the race detector. A -tags of a command takes the place of the one here, so it names TAGS again.
+# grpcnotrace leaves out gRPC's pages for its developers, which nobody serves here, and what only they need.
+TAGS := grpcnotrace
+export GOFLAGS := -trimpath -tags=$(TAGS)
+
 .PHONY: build run docs test test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench crds clean FORCE
 
 build: bin/landfall
@@ -16,9 +22,8 @@ run: build
 	bin/landfall demo
 
 # The Go toolchain knows best what of it is out of date.
-# grpcnotrace leaves out gRPC's pages for its developers, which nobody serves here, and what only they need.
 bin/landfall: assets/ui/index.html FORCE
-	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags '$(LDFLAGS)' -o $@ .
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o $@ .
 
 FORCE:
 
@@ -33,9 +38,9 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 test: test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e
 
 # The race detector is the only thing here that needs a C compiler. A program that it watches waits a second before it ends, for races of those
-# who go on until then; these tests have waited for everybody by then, and start many programs.
+# who go on until then; these tests have waited for everybody by then, and start many programs. Vet is lint's, and what a debugger reads is left out.
 test-go: assets/ui/index.html
-	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -timeout 20m ./...
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m ./...
 
 # Ten thousand random walks over the state machines, and which transitions they took; thousands of histories told to AMS
 # over a line where everything goes wrong.
@@ -46,26 +51,26 @@ test-walks:
 
 # Every fault of BMCs with every vendor's profile.
 test-bmcs:
-	CGO_ENABLED=0 go test -tags redfish -run TestEveryFault ./appliance/bmc
+	CGO_ENABLED=0 go test -tags $(TAGS),redfish -run TestEveryFault ./appliance/bmc
 
 test-boot: bin/landfall
 	.ci/install-emulator
 	@tags=boot; if [ -x /usr/sbin/libvirtd ] && command -v virsh >/dev/null; then tags=boot,libvirt; else \
 		echo "test-boot: no libvirt here; the machine behind a BMC is QEMU's alone" >&2; fi; set -x; \
-	CGO_ENABLED=0 go test -tags $$tags ./isogen/boottest/...
+	CGO_ENABLED=0 go test -tags $(TAGS),$$tags ./isogen/boottest/...
 
 # The prover against a real registry: what make test-go can't build, because it needs Debian's docker-registry.
 test-mirror: assets/ui/index.html
 	.ci/install-registry
-	CGO_ENABLED=0 go test -tags registry ./appliance/mirror/registrytest/...
+	CGO_ENABLED=0 go test -tags $(TAGS),registry ./appliance/mirror/registrytest/...
 
 # Keyfiles against a real NetworkManager. Where nobody may make network namespaces, none is started, and it says so.
 NAMESPACES := $(if $(filter 0,$(shell id -u)),,--user --map-root-user) --net --mount
 test-network:
 	.ci/install-networkmanager
-	CGO_ENABLED=0 go test -tags networkmanager ./ignition/networkmanagertest
+	CGO_ENABLED=0 go test -tags $(TAGS),networkmanager ./ignition/networkmanagertest
 	@if unshare $(NAMESPACES) true; then \
-		CGO_ENABLED=0 go test -tags networkmanager,namespaces -run '^TestNetworkManagerBringsUp' ./ignition/networkmanagertest; \
+		CGO_ENABLED=0 go test -tags $(TAGS),networkmanager,namespaces -run '^TestNetworkManagerBringsUp' ./ignition/networkmanagertest; \
 	else \
 		echo "test-network: no network namespaces here; no NetworkManager was started" >&2; \
 	fi
@@ -84,10 +89,10 @@ lint-go: assets/ui/index.html
 	@files=$$(git ls-files '*.go' | xargs gofmt -l); \
 		if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 	CGO_ENABLED=0 go vet ./...
-	CGO_ENABLED=0 go vet -tags boot ./isogen/boottest/...
-	CGO_ENABLED=0 go vet -tags boot,libvirt ./isogen/boottest/...
-	CGO_ENABLED=0 go vet -tags registry ./appliance/mirror/registrytest/...
-	CGO_ENABLED=0 go vet -tags networkmanager,namespaces ./ignition/networkmanagertest
+	CGO_ENABLED=0 go vet -tags $(TAGS),boot ./isogen/boottest/...
+	CGO_ENABLED=0 go vet -tags $(TAGS),boot,libvirt ./isogen/boottest/...
+	CGO_ENABLED=0 go vet -tags $(TAGS),registry ./appliance/mirror/registrytest/...
+	CGO_ENABLED=0 go vet -tags $(TAGS),networkmanager,namespaces ./ignition/networkmanagertest
 	CGO_ENABLED=0 go tool staticcheck ./...
 	go mod tidy -diff
 
@@ -104,7 +109,7 @@ docs:
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance/ams ./appliance ./appliance/release ./web/kube
 	.ci/install-registry
-	CGO_ENABLED=0 go test -tags registry -run '^$$' -bench . ./appliance/mirror/registrytest
+	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
 
 # The resource definitions of the Kubernetes API, from the Go modules that define them. controller-gen leaves fields out when it fails, so
 # its exit status counts.
