@@ -33,12 +33,18 @@ func (b *clusterBench) told(kind objects.Kind) map[string]string {
 	return reasons
 }
 
-func TestTheStoryOfAnInstallationIsToldByEvents(t *testing.T) {
+// installing is a site in whose namespace Events are told, with a single node whose installation has begun.
+func installing(t *testing.T) (*clusterBench, []*machine) {
 	b := newClusterBench(t)
 	b.apply("kind: Namespace\nmetadata: {name: site}", pullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
 	machines := b.machines(1)
 	b.approve(machines...)
 	b.prepare(machines...)
+	return b, machines
+}
+
+func TestTheStoryOfAnInstallationIsToldByEvents(t *testing.T) {
+	b, machines := installing(t)
 	b.finish(machines...)
 	cluster := b.told(objects.AgentClusterInstalls)
 	require.Contains(t, cluster, "ClusterPrepareInstallationStarted")
@@ -51,11 +57,7 @@ func TestTheStoryOfAnInstallationIsToldByEvents(t *testing.T) {
 }
 
 func TestWhatGoesWrongIsAWarningAtItsObject(t *testing.T) {
-	b := newClusterBench(t)
-	b.apply("kind: Namespace\nmetadata: {name: site}", pullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
-	machines := b.machines(1)
-	b.approve(machines...)
-	b.prepare(machines...)
+	b, machines := installing(t)
 	require.NoError(t, b.engine.HostProgress(t.Context(), machines[0].env, machines[0].id, &models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
 	b.quiet()
 	require.Contains(t, b.told(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")
