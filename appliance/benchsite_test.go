@@ -31,10 +31,11 @@ import (
 
 const apiPath = "/api/assisted-install/v2"
 
-// startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that collects garbage as the
+// startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that collects garbage and runs threads as the
 // program's does.
 func (s *site) startQuietly(tb testing.TB) (address string, stop func()) {
 	tb.Cleanup(appliance.TuneCollector())
+	tb.Cleanup(appliance.SpareThreads())
 	return s.startLogging(tb, slog.New(slog.NewJSONHandler(io.Discard, nil)))
 }
 

@@ -53,12 +53,13 @@ func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	return b.decode(tx, key, r.value)
 }
 
-// recall copies the value that is remembered of a row, which is decoded if there is none. Rows that the transaction changed itself are not remembered: they may never be committed.
+// recall copies the value that is remembered of a row, which is decoded if there is none. Rows that the update at hand changed itself
+// are not remembered: it may fail, and their revisions be those of the next one's.
 func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
 	held, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
 	if !ok {
 		value, err := b.decode(tx, key, r.value)
-		if err != nil || tx.writable && r.modified > tx.start {
+		if err != nil || tx.writable && r.modified >= tx.first {
 			return value, err
 		}
 		tx.db.decoded.put(&decodedRow{b.prefix + key, r.modified, len(r.value), value})

@@ -196,8 +196,8 @@ func (db *DB) settle() error {
 // ReleaseMemory gives back the memory that the database does not need, for a process that has rest: the rows in memory go to the file, and the system
 // takes back the file's pages that were read.
 func (db *DB) ReleaseMemory() error {
-	db.turn <- struct{}{}
-	defer func() { <-db.turn }()
+	db.rest()
+	defer db.resume()
 	if db.isClosing() {
 		return ErrClosed
 	}

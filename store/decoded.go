@@ -10,8 +10,8 @@ import (
 const decodedLimit = 8 << 20
 
 // decoded remembers values of rows as they were decoded last, so that a row which is read often is decoded once a change. An entry
-// counts only for the revision that it was decoded at, and only committed rows get in, so what is remembered can't be wrong: a row that was
-// changed, or one that an undone update changed, simply is not found.
+// counts only for the revision that it was decoded at, and only what updates have left behind gets in, so what is remembered can't be wrong: a row that was
+// changed, or one that was taken back, simply is not found.
 type decoded struct {
 	mu    sync.Mutex
 	size  int

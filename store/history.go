@@ -67,7 +67,7 @@ func newHistory(h History) *history {
 func (tx *Tx) Note(text func() []byte) { tx.note = text }
 
 // beginUpdate separates an update from the one before it in the same transaction.
-func (tx *Tx) beginUpdate() { tx.first, tx.note = tx.next(), nil }
+func (tx *Tx) beginUpdate() { tx.first, tx.note = tx.Next(), nil }
 
 // past appends to a log entry what is kept of a change. The records are those before and after; without a value there was none.
 func (tx *Tx) past(entry []byte, key string, before, after record) []byte {
@@ -77,7 +77,7 @@ func (tx *Tx) past(entry []byte, key string, before, after record) []byte {
 	}
 	at := len(entry)
 	entry = append(entry, 0)
-	entry = binary.AppendUvarint(entry, tx.next()-tx.first)
+	entry = binary.AppendUvarint(entry, tx.Next()-tx.first)
 	flags := byte(0)
 	if owned && tx.note != nil {
 		text := tx.note()

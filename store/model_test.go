@@ -21,6 +21,7 @@ type model struct {
 	index     map[string]bool
 	deadlines map[string]time.Time
 	revision  uint64
+	least     uint64 // the revision that the next change gets at least
 	changes   []store.Change
 }
 
@@ -29,11 +30,11 @@ func newModel() *model {
 }
 
 func (m *model) clone() *model {
-	return &model{maps.Clone(m.rows), maps.Clone(m.index), maps.Clone(m.deadlines), m.revision, slices.Clone(m.changes)}
+	return &model{maps.Clone(m.rows), maps.Clone(m.index), maps.Clone(m.deadlines), m.revision, m.least, slices.Clone(m.changes)}
 }
 
 func (m *model) changed(key string, deleted bool) {
-	m.revision++
+	m.revision = max(m.revision+1, m.least)
 	m.changes = append(m.changes, store.Change{Revision: m.revision, Key: key, Deleted: deleted})
 }
 

@@ -2,7 +2,7 @@
 // changed last in memory and in a write-ahead log, landfall-1.wal and landfall-2.wal: see checkpoint.go.
 //
 // It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision counter that every change raises
-// (by one, but for the first one after the database was opened: see Options.Floor), and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
+// (by one, but for the first one after the database was opened, see Options.Floor, or after the disk failed), and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
 // the same transactions but have no revision.
 //
 // The file holds four bbolt buckets; all numbers are big-endian:
@@ -75,17 +75,22 @@ type DB struct {
 	levels    atomic.Pointer[levels]
 	committed atomic.Uint64 // the number of the newest commit
 
-	// The log and the checkpoints belong to who holds the turn.
+	// The groups of updates: see writer.go.
+	turn       chan struct{} // holds one item while somebody runs an update, or arranges something that no update may see
+	pen        chan struct{} // holds one item while somebody writes the log
+	closeGroup chan struct{} // the way of the turn to who holds the pen
+	closing    chan struct{} // closed by Close
+	gathering  *group        // to which updates are added; nil: none was
+	newest     *group        // whose record was written last, or is being written
+	full       bool          // the log's file is, with that record: see ready
+
+	// The log belongs to who holds the pen, or the turn while no record is being written. The checkpoints belong to who holds the turn.
 	disk     disk
 	wal      *wal        // nil until the first update
 	due      int64       // the size of the log's file at which the next checkpoint is begun, bytes
 	running  *checkpoint // the newest that was begun; nil: its outcome was seen to
 	unsynced bool        // what bbolt takes for its newest state may not be on the disk
 
-	turn     chan struct{} // holds one item while somebody commits
-	requests chan *request // never closed: a sender may be late
-	closing  chan struct{} // closed by Close
-	stopped  chan struct{} // closed by the writer as its last act
 	close    sync.Once
 	closeErr error
 
@@ -95,7 +100,7 @@ type DB struct {
 	// versioned is what keys begin with of which the log keeps every version; "": none do.
 	versioned string
 	past      packer // belongs to who holds the turn
-	floor     uint64
+	floor     uint64 // the least revision that the next change gets; belongs to who holds the turn
 }
 
 // Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
@@ -105,21 +110,21 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{
-		dir:      dir,
-		path:     filepath.Join(dir, FileName),
-		logger:   options.Logger,
-		clock:    options.Clock,
-		grace:    options.BlobGrace,
-		noSync:   options.NoSync,
-		turn:     make(chan struct{}, 1),
-		requests: make(chan *request, maxBatch),
-		closing:  make(chan struct{}),
-		stopped:  make(chan struct{}),
-		decoded:  newDecoded(),
-		history:  newHistory(options.History),
-		floor:    options.Floor,
-		disk:     options.disk,
-		unsynced: true,
+		dir:        dir,
+		path:       filepath.Join(dir, FileName),
+		logger:     options.Logger,
+		clock:      options.Clock,
+		grace:      options.BlobGrace,
+		noSync:     options.NoSync,
+		turn:       make(chan struct{}, 1),
+		pen:        make(chan struct{}, 1),
+		closeGroup: make(chan struct{}),
+		closing:    make(chan struct{}),
+		decoded:    newDecoded(),
+		history:    newHistory(options.History),
+		floor:      options.Floor,
+		disk:       options.disk,
+		unsynced:   true,
 	}
 	if db.disk.sync == nil {
 		db.disk = realDisk()
@@ -147,7 +152,6 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		return nil, err
 	}
 	db.feed = newFeed(revision)
-	go db.write(nil)
 	db.logger.Info("database opened", "path", db.path, "revision", revision, "took", db.clock.Since(start))
 	return db, nil
 }
@@ -157,11 +161,10 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		close(db.closing)
-		<-db.stopped
-		db.turn <- struct{}{} // who commits alone has finished; whoever comes now sees that the database closes
+		db.rest() // whoever comes now sees that the database closes
 		db.feed.close()
 		db.closeErr = errors.Join(db.finish(), db.bolt.Close(), unlock(db.lock))
-		<-db.turn
+		db.resume()
 	})
 	return db.closeErr
 }

@@ -29,10 +29,10 @@ type Tx struct {
 	changes []Change
 	values  []ValueChange // those of versioned rows
 	undo    []previous
-	writes  int // raised by each write, undone ones included; tells a walk that its cursor is stale
+	writes  int    // raised by each write, undone ones included; tells a walk that its cursor is stale
+	first   uint64 // the revision that the first change of the update at hand gets
 
 	// Of an update with a history only: see Note.
-	first     uint64 // the revision that the first change of the update gets
 	note      func() []byte
 	describes bool // the row at hand is a file's
 }
@@ -96,8 +96,8 @@ func (tx *Tx) Revision() uint64 {
 	return tx.number(revisionKey)
 }
 
-// next is the revision that the next change gets.
-func (tx *Tx) next() uint64 { return max(tx.rev+1, tx.db.floor) }
+// Next is the revision that the next change gets, for updates.
+func (tx *Tx) Next() uint64 { return max(tx.rev+1, tx.db.floor) }
 
 // reaches tells whether what was at a revision, and has happened since, can be told: ErrFutureRevision if it is yet to come, ErrCompacted if the log
 // was cut behind it, or does not know it: it was of a file that an older one has taken the place of.
@@ -291,7 +291,7 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 		return writeError(key, ErrReadOnly)
 	}
 	oldRow := tx.get(dataBucket, tx.join(key, ""))
-	next := tx.next()
+	next := tx.Next()
 	old := record{created: next}
 	if oldRow != nil {
 		var err error
@@ -340,7 +340,7 @@ func (tx *Tx) logChange(key string, kind byte, before, after record) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
 	entry = tx.past(append(entry, key...), key, before, after)
-	tx.rev = tx.next()
+	tx.rev = tx.Next()
 	if err := tx.set(logBucket, logKey(tx.rev), entry); err != nil {
 		return err
 	}

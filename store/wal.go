@@ -40,7 +40,7 @@ var walNames = [2]string{"landfall-1.wal", "landfall-2.wal"}
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// wal is the log of this process; it belongs to who holds the turn.
+// wal is the log of this process; it belongs to who holds the pen.
 type wal struct {
 	disk  disk
 	epoch uint64
@@ -102,13 +102,15 @@ func (w *wal) alternate(first uint64) {
 	w.turn, w.first, w.end = 1-w.turn, first, 0
 }
 
-// append adds a commit's record of the operations that write appends to what it is given, and returns when it is on the disk. Then, or after an
-// error, accept or takeBack has to follow.
-func (w *wal) append(commit uint64, write func([]byte) []byte) error {
-	record := write(append(w.buffer[:0], make([]byte, recordHead)...))
+// compose makes the record of what an update's transaction has written. It holds until the next one is composed.
+func (w *wal) compose(tx *Tx) ([]byte, error) {
+	if err := tx.seal(); err != nil {
+		return nil, err
+	}
+	record := tx.appendOperations(append(w.buffer[:0], make([]byte, recordHead)...))
 	size := len(record)
 	if size > recordLimit {
-		return fmt.Errorf("one transaction changes %d MiB, more than %d", size>>20, recordLimit>>20)
+		return nil, fmt.Errorf("one transaction changes %d MiB, more than %d", size>>20, recordLimit>>20)
 	}
 	head := record[:0]
 	head = binary.BigEndian.AppendUint32(head, walMagic)
@@ -116,12 +118,18 @@ func (w *wal) append(commit uint64, write func([]byte) []byte) error {
 	head = binary.BigEndian.AppendUint32(head, uint32(size-recordHead))
 	head = binary.BigEndian.AppendUint64(head, w.epoch)
 	head = binary.BigEndian.AppendUint64(head, w.first)
-	binary.BigEndian.AppendUint64(head, commit)
-	binary.BigEndian.PutUint32(record[4:], crc32.Checksum(record[8:], crcTable))
+	binary.BigEndian.AppendUint64(head, tx.commit)
 	record = append(record, make([]byte, blocks(size)-int64(size))...)
 	if w.buffer = record; cap(record) > walKept {
 		w.buffer = nil
 	}
+	return record, nil
+}
+
+// append writes a record and returns when it is on the disk. Then accept, or after an error takeBack, has to follow.
+func (w *wal) append(record []byte) error {
+	size := recordHead + binary.BigEndian.Uint32(record[8:])
+	binary.BigEndian.PutUint32(record[4:], crc32.Checksum(record[8:size], crcTable))
 	file := &w.files[w.turn]
 	if _, err := file.WriteAt(record, w.end); err != nil {
 		return err

@@ -3,260 +3,273 @@ package store
 import (
 	"context"
 	"errors"
-	"runtime"
-	"runtime/debug"
-	"sync/atomic"
+	"fmt"
 )
 
-// Group commit: one goroutine, the writer, takes whatever updates wait and commits them as one transaction, so that they share its
-// sync. There is no timer: company gathers by itself while a commit is under way, and an update that finds nobody before it commits in its own goroutine,
-// without the way to the writer and back. Who commits holds the turn (DB.turn).
+// Group commit. An update's function runs in its caller's goroutine, one at a time: who runs holds the turn (DB.turn). What it wrote joins the open
+// group. Who then finds that nobody writes the log takes the pen (DB.pen), closes the group, writes its record and waits for the disk, for all
+// who are in it, while the next functions run and join another group. So the disk and the functions work at the same time; company gathers by itself while a sync
+// is under way, without a timer; and an update that is alone commits in its own goroutine, without the way to another and back.
 //
-// A function that fails is taken back row by row (Tx.rollback) without disturbing the others of its transaction.
+// What a function sees may be written by others of its group, or of the one whose record is being written, and not be safe yet. If that
+// record fails, both groups are taken back, and all who have seen them get the error. No revision of theirs is given to another change by this process, so
+// whatever was remembered of them by revision is not taken for anything else.
+//
+// Who needs both takes the pen before the turn. Who holds the turn may wait for the record that is being written, because whoever writes it needs no turn
+// until then.
 
-// maxBatch is the most updates that share a transaction, and how many may stand in line before Update waits to get in.
-const maxBatch = 256
-
-// request is an update on its way through the writer.
-type request struct {
-	fn    func(*Tx) error
-	state atomic.Int32
-	done  chan struct{} // closed when the outcome is settled
-
-	// Written by the writer before done is closed:
-	err       error
-	panicked  any  // what fn panicked with
-	exited    bool // fn ended its goroutine (runtime.Goexit), as a test's FailNow does
-	sawOthers bool // fn ran behind others' uncommitted writes, so what it found holds only if they are committed
-	settled   bool
-}
-
-const (
-	waiting int32 = iota
-	taken         // by the writer
-	dropped       // by its caller, who no longer waits
-)
-
-func (r *request) settle() {
-	r.settled = true
-	close(r.done)
+// group is the updates that share a record.
+type group struct {
+	tx      *Tx           // by which they run, one after the other
+	under   *group        // whose record was being written when the group was opened; nil: none, or it is settled
+	written chan struct{} // closed when the record is on the disk, or will not be: see err
+	err     error         // why nothing of the group is kept
+	settled chan struct{} // closed when its updates are committed, or taken back
 }
 
 // Update runs fn in a transaction and returns when what it wrote is safe on the disk: all of it, or none of it if fn returns an error, which Update then returns as it is.
 //
-// fn may share its transaction with other updates; it sees what those before it wrote. It may run again and on another goroutine, so it must have no effects outside the
-// transaction, and must not call Update itself. A panic in fn is raised again here. If ctx ends while the update stands in line, nothing is written and ctx's error is returned; once fn has begun, its outcome is awaited.
-// A disk that is full or fails gives *WriteError; a closed database ErrClosed.
+// fn runs once, when those before it have run, and sees what they wrote; it must not call Update itself. What it writes is taken back if it panics. If ctx ends
+// while the update stands in line, nothing is written and ctx's error is returned; once fn has begun, its outcome is awaited.
+// A disk that is full or fails gives *WriteError, also to an update that writes nothing but has seen what is lost with it; a closed database ErrClosed.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &request{fn: fn, done: make(chan struct{})}
-	if len(db.requests) == 0 {
-		select {
-		case db.turn <- struct{}{}:
-			return db.updateAlone(r)
-		default:
-		}
+	if err := db.takeTurn(ctx); err != nil {
+		return err
 	}
-	if db.isClosing() {
-		return ErrClosed
+	on, err := db.run(fn)
+	if on == nil {
+		db.passTurn()
+		return err
 	}
+	db.conclude(on)
+	if on.err != nil {
+		return on.err
+	}
+	return err
+}
+
+// takeTurn waits until those before have run.
+func (db *DB) takeTurn(ctx context.Context) error {
 	select {
-	case db.requests <- r:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-db.stopped:
-		return ErrClosed
-	}
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		if r.state.CompareAndSwap(waiting, dropped) {
-			return ctx.Err()
-		}
-		<-r.done
-	case <-db.stopped:
-		if r.state.CompareAndSwap(waiting, dropped) {
+	case db.turn <- struct{}{}:
+		if db.isClosing() {
+			db.passTurn()
 			return ErrClosed
 		}
-		<-r.done
-	}
-	return r.outcome()
-}
-
-// updateAlone commits one update in its caller's goroutine, which holds the turn.
-func (db *DB) updateAlone(r *request) error {
-	defer func() { <-db.turn }()
-	if db.isClosing() {
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-db.closing:
 		return ErrClosed
 	}
-	db.commit([]*request{r})
-	return r.outcome()
 }
 
-// outcome gives the caller what became of fn.
-func (r *request) outcome() error {
-	if r.exited {
-		runtime.Goexit()
-	}
-	if r.panicked != nil {
-		panic(r.panicked)
-	}
-	return r.err
-}
-
-// write is the writer: until the database closes it commits whatever is waiting. It may be given a batch to begin with and the turn with it.
-func (db *DB) write(batch []*request) {
-	orderly := false
-	defer func() {
-		if !orderly {
-			db.replace(batch)
-		}
-	}()
-	for {
-		if len(batch) == 0 {
-			r := db.next()
-			if r == nil {
-				orderly = true
-				close(db.stopped)
-				return
-			}
-			batch = db.gather(batch, r)
-		}
-		db.commit(batch)
-		if len(batch) > 1 {
-			// Those just answered are likely to come again: let them get in line together instead of one ahead of the rest.
-			runtime.Gosched()
-		}
-		clear(batch)
-		batch = batch[:0]
+// passTurn gives the turn to who is about to write the log, who comes before all others in line: the disk has been idle for long enough.
+func (db *DB) passTurn() {
+	select {
+	case db.closeGroup <- struct{}{}:
+	default:
 		<-db.turn
 	}
 }
 
-// next waits for a request and then for the turn; nil without the turn when the database closes, even if requests wait.
-func (db *DB) next() *request {
-	select {
-	case <-db.closing:
-		return nil
-	case r := <-db.requests:
-		select {
-		case <-db.closing:
-			return nil
-		case db.turn <- struct{}{}:
-		}
-		if db.isClosing() {
-			<-db.turn
-			return nil
-		}
-		return r
+func (db *DB) isClosing() bool { return isClosed(db.closing) }
+
+// run runs an update's function and takes its writes back if it fails. It returns the group whose outcome is the update's, too; nil if it has
+// neither written nor seen anything that is not committed. If the function ends its goroutine, the turn is passed on.
+func (db *DB) run(fn func(*Tx) error) (on *group, err error) {
+	g, err := db.join()
+	if err != nil {
+		return nil, err
 	}
+	if g.tx.dirty() {
+		on = g
+	} else if g.under != nil && !isClosed(g.under.settled) {
+		on = g.under
+	}
+	before := g.tx.mark()
+	returned := false
+	defer func() {
+		if !returned || err != nil {
+			g.tx.rollback(before)
+		}
+		if !g.tx.dirty() {
+			db.gathering = nil
+			if ended := g.tx.end(); err == nil {
+				err = ended
+			}
+		}
+		if !returned {
+			db.passTurn()
+		}
+	}()
+	g.tx.beginUpdate()
+	err = db.call(fn, g.tx)
+	returned = true
+	if err == nil && g.tx.dirty() {
+		on = g
+	}
+	return on, err
 }
 
-func (db *DB) isClosing() bool {
+// call is fn that says what bbolt panics with when it finds a damaged page.
+func (db *DB) call(fn func(*Tx) error, tx *Tx) (err error) {
+	defer db.catchCorruption(&err)
+	return fn(tx)
+}
+
+// join returns the open group, for who holds the turn.
+func (db *DB) join() (*group, error) {
+	under := db.flying()
+	if db.gathering != nil {
+		return db.gathering, nil
+	}
+	if db.wal == nil || db.full {
+		db.land()
+		under = nil
+		if err := db.ready(); err != nil {
+			return nil, unready(db.path, err)
+		}
+		db.full = false
+	}
+	tx, err := db.begin(true)
+	if err != nil {
+		return nil, err
+	}
+	if under != nil {
+		tx.commit = under.tx.commit
+	}
+	tx.start = tx.number(revisionKey)
+	tx.rev, tx.commit = tx.start, tx.commit+1
+	db.gathering = &group{tx: tx, under: under, written: make(chan struct{}), settled: make(chan struct{})}
+	return db.gathering, nil
+}
+
+// flying returns the group whose record is being written, for who holds the turn; nil if there is none. One whose record has failed is taken back.
+func (db *DB) flying() *group {
+	g := db.newest
+	if g == nil || isClosed(g.settled) {
+		return nil
+	}
+	if isClosed(g.written) && g.err != nil {
+		db.takeBack(g)
+		return nil
+	}
+	return g
+}
+
+// land waits until no record is being written, for who holds the turn.
+func (db *DB) land() {
+	g := db.newest
+	if g == nil {
+		return
+	}
+	<-g.written
+	if g.err != nil {
+		db.takeBack(g)
+	}
+	<-g.settled
+}
+
+func isClosed(done chan struct{}) bool {
 	select {
-	case <-db.closing:
+	case <-done:
 		return true
 	default:
 		return false
 	}
 }
 
-// replace starts a new writer for one that was ended by a function's runtime.Goexit. Nothing was committed; all but that function get another run.
-func (db *DB) replace(batch []*request) {
-	var again []*request
-	for _, r := range batch {
-		switch {
-		case r.settled:
-		case r.exited:
-			r.settle()
-		default:
-			r.err, r.panicked = nil, nil
-			again = append(again, r)
-		}
-	}
-	if len(again) == 0 {
-		<-db.turn
-	}
-	go db.write(again)
-}
-
-// gather adds r and what else waits to the batch.
-func (db *DB) gather(batch []*request, r *request) []*request {
-	for {
-		if r.state.CompareAndSwap(waiting, taken) {
-			batch = append(batch, r)
-		}
-		if len(batch) == maxBatch {
-			return batch
-		}
+// conclude passes the turn on and returns when the outcome of a group is known, which it brings about itself if nobody else does.
+func (db *DB) conclude(g *group) {
+	if g == db.gathering {
 		select {
-		case r = <-db.requests:
+		case db.pen <- struct{}{}:
+			db.commit()
+			return
 		default:
-			return batch
 		}
 	}
+	db.passTurn()
+	select {
+	case <-g.settled:
+		return
+	case db.pen <- struct{}{}:
+	}
+	if isClosed(g.settled) {
+		<-db.pen
+		return
+	}
+	select {
+	case db.turn <- struct{}{}:
+	case <-db.closeGroup:
+	}
+	db.commit()
 }
 
-// commit runs the batch in one transaction and settles each request in it.
-func (db *DB) commit(batch []*request) {
-	if len(batch) == 0 {
-		return // all that waited were dropped
+// commit closes the open group and writes its record. Who calls it holds the pen and the turn, and has neither afterwards.
+func (db *DB) commit() {
+	g := db.gathering
+	g.under, db.gathering, db.newest = nil, nil, g
+	record, err := db.wal.compose(g.tx)
+	db.full = db.wal.end+int64(len(record)) >= db.due
+	err = errors.Join(err, g.tx.end())
+	db.passTurn()
+	if err == nil {
+		err = db.wal.append(record)
 	}
-	tx, err := db.transact(batch)
-	switch {
-	case err != nil:
-		db.logger.Error("commit failed", "path", db.path, "updates", len(batch), "error", err)
-	case tx.dirty():
-		db.feed.publish(tx.rev, tx.changes, squash(tx.values))
-	}
-	for _, r := range batch {
-		if r.settled {
-			continue
-		}
-		if err != nil && (r.err == nil || r.sawOthers) {
-			r.err = err
-		}
-		r.settle()
-	}
-}
-
-// transact runs the batch in one transaction, of which it returns when its record is in the log; or nothing of it is kept.
-func (db *DB) transact(batch []*request) (_ *Tx, err error) {
-	defer db.catchCorruption(&err)
-	if err := db.ready(); err != nil {
-		return nil, unready(db.path, err)
-	}
-	tx, err := db.begin(true)
 	if err != nil {
-		return nil, err
+		g.err = db.failed(err)
+		db.logger.Error("commit failed", "path", db.path, "error", g.err)
+		close(g.written)
+		db.turn <- struct{}{}
+		db.takeBack(g)
+		db.passTurn()
+	} else {
+		close(g.written)
+		db.wal.accept()
+		db.committed.Store(g.tx.commit)
+		db.feed.publish(g.tx.rev, g.tx.changes, squash(g.tx.values))
+		close(g.settled)
 	}
-	kept := false
-	defer func() {
-		if !kept {
-			tx.rollback(mark{rev: tx.start})
+	<-db.pen
+}
+
+// takeBack takes back what a group has written whose record failed, and what was written behind it, for who holds the turn.
+func (db *DB) takeBack(g *group) {
+	if isClosed(g.settled) {
+		return
+	}
+	db.floor = max(db.floor, g.tx.rev+1)
+	if behind := db.gathering; behind != nil {
+		db.gathering, db.floor = nil, max(db.floor, behind.tx.rev+1)
+		behind.tx.rollback(mark{rev: behind.tx.start})
+		behind.err = errors.Join(&WriteError{Path: db.path, Err: fmt.Errorf("a change before it was not kept: %w", errors.Unwrap(g.err))}, behind.tx.end())
+		close(behind.settled)
+	}
+	g.tx.rollback(mark{rev: g.tx.start})
+	close(g.settled)
+}
+
+// rest commits what is open and takes the pen and the turn: nothing is under way then.
+func (db *DB) rest() {
+	for {
+		db.pen <- struct{}{}
+		db.turn <- struct{}{}
+		if db.gathering == nil {
+			return
 		}
-		err = errors.Join(err, tx.end())
-	}()
-	tx.start = tx.number(revisionKey)
-	tx.rev, tx.commit = tx.start, tx.commit+1
-	for _, r := range batch {
-		db.run(tx, r)
+		db.commit()
 	}
-	if !tx.dirty() {
-		return tx, nil
-	}
-	if err := tx.seal(); err != nil {
-		return nil, err
-	}
-	if err := db.wal.append(tx.commit, tx.appendOperations); err != nil {
-		return nil, db.failed(err)
-	}
-	db.wal.accept()
-	db.committed.Store(tx.commit)
-	kept = true
-	return tx, nil
+}
+
+// resume ends what rest began.
+func (db *DB) resume() {
+	db.passTurn()
+	<-db.pen
 }
 
 // unready is the typed error for a database that takes no updates.
@@ -276,39 +289,4 @@ func (db *DB) failed(cause error) error {
 		failure.Err, failure.Unknown = errors.Join(cause, err), true
 	}
 	return failure
-}
-
-// run runs one request's function and takes its writes back if it fails.
-func (db *DB) run(tx *Tx, r *request) {
-	before := tx.mark()
-	tx.beginUpdate()
-	r.sawOthers = tx.dirty()
-	db.call(tx, r)
-	if r.err != nil || r.panicked != nil {
-		tx.rollback(before)
-	}
-	if !tx.dirty() {
-		r.settle() // it has written nothing and seen nothing uncommitted
-	}
-}
-
-func (db *DB) call(tx *Tx, r *request) {
-	returned := false
-	defer func() {
-		if returned {
-			return
-		}
-		r.panicked = recover()
-		if r.panicked == nil {
-			r.exited = true
-			return
-		}
-		if r.err = db.corruption(r.panicked); r.err != nil {
-			r.panicked = nil
-			return
-		}
-		db.logger.Error("update panicked", "reason", r.panicked, "stack", string(debug.Stack()))
-	}()
-	r.err = r.fn(tx)
-	returned = true
 }

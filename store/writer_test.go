@@ -4,28 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"landfall/store"
 )
 
-// together starts the updates while the writer is busy, so that they share a transaction in the order given, and returns their errors. An update that ended
-// its goroutine leaves errEnded, one that panicked what it panicked with.
-func together(t *testing.T, db *store.DB, fns ...func(*store.Tx) error) []error {
+// heldDisk is a disk that does not answer until it is let go.
+type heldDisk struct {
+	held chan struct{}
+	err  error
+}
+
+func (d *heldDisk) sync(file *os.File) error {
+	if d.held == nil || filepath.Base(file.Name()) == store.FileName {
+		return nil
+	}
+	<-d.held
+	d.held = nil
+	err := d.err
+	d.err = nil
+	return err
+}
+
+// openHeld opens a database whose first record waits for the disk, and returns what lets it go and waits for its update's error.
+func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func() error) {
 	t.Helper()
-	gate := make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := db.Update(context.Background(), func(*store.Tx) error { <-gate; return nil }); err != nil {
-			t.Error(err)
-		}
-	})
+	db = openWith(t, dir, store.Options{}.OnDisk(d.sync, (*bolt.DB).Update))
+	update(t, db, put("kept", cluster{Hosts: 1}))
+	d.held = make(chan struct{})
+	done := make(chan error, 1)
+	go func() { done <- db.Update(context.Background(), put("held", cluster{})) }()
 	synctest.Wait()
+	return db, func() error {
+		close(d.held)
+		return <-done
+	}
+}
+
+// inLine starts the updates while a record waits for the disk, so that they share one in the order given, and returns their errors when letGo
+// has been called. An update that ended its goroutine leaves errEnded, one that panicked what it panicked with.
+func inLine(db *store.DB, fns ...func(*store.Tx) error) (wait func() []error) {
+	var running sync.WaitGroup
 	errs := make([]error, len(fns))
 	for i, fn := range fns {
 		running.Go(func() {
@@ -39,9 +69,10 @@ func together(t *testing.T, db *store.DB, fns ...func(*store.Tx) error) []error 
 		})
 		synctest.Wait()
 	}
-	close(gate)
-	running.Wait()
-	return errs
+	return func() []error {
+		running.Wait()
+		return errs
+	}
 }
 
 var errEnded = errors.New("the goroutine ended")
@@ -71,12 +102,13 @@ func TestAFunctionThatFailsDoesNotDisturbTheOthersOfItsTransaction(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db := open(t, t.TempDir())
-				update(t, db, func(tx *store.Tx) error {
-					return errors.Join(put("kept", cluster{Hosts: 1})(tx), index.Add(tx, "kept"), deadlines.Set(tx, "kept", now))
-				})
+				db, letGo := openHeld(t, t.TempDir(), new(heldDisk))
+				wait := inLine(db, func(tx *store.Tx) error {
+					return errors.Join(put("a", cluster{Name: "a"})(tx), index.Add(tx, "kept"), deadlines.Set(tx, "kept", now))
+				}, bad, put("b", cluster{Name: "b"}))
 				w := db.Watch(t.Context(), db.Revision())
-				errs := together(t, db, put("a", cluster{Name: "a"}), bad, put("b", cluster{Name: "b"}))
+				require.NoError(t, letGo())
+				errs := wait()
 				require.NoError(t, errs[0])
 				require.NoError(t, errs[2])
 				if name == "by ending its goroutine" {
@@ -84,9 +116,13 @@ func TestAFunctionThatFailsDoesNotDisturbTheOthersOfItsTransaction(t *testing.T)
 				} else {
 					require.ErrorIs(t, errs[1], failure)
 				}
-				require.Equal(t, []string{"a", "b", "kept"}, keys(t, db, ""))
-				require.EqualValues(t, 3, db.Revision())
-				require.Equal(t, []store.Change{{Revision: 2, Key: "/clusters/a"}, {Revision: 3, Key: "/clusters/b"}}, <-w.C())
+				require.Equal(t, []string{"a", "b", "held", "kept"}, keys(t, db, ""))
+				require.EqualValues(t, 4, db.Revision())
+				var changes []store.Change
+				for len(changes) < 3 {
+					changes = append(changes, <-w.C()...)
+				}
+				require.Equal(t, []store.Change{{Revision: 2, Key: "/clusters/held"}, {Revision: 3, Key: "/clusters/a"}, {Revision: 4, Key: "/clusters/b"}}, changes)
 				view(t, db, func(tx *store.Tx) error {
 					got, err := clusters.Get(tx, "a")
 					require.NoError(t, err)
@@ -103,19 +139,61 @@ func TestAFunctionThatFailsDoesNotDisturbTheOthersOfItsTransaction(t *testing.T)
 	}
 }
 
-func TestUpdatesThatWaitTogetherSeeWhatThoseBeforeThemWrote(t *testing.T) {
+func TestUpdatesSeeWhatThoseBeforeThemWroteAlsoBeforeItIsSafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := open(t, t.TempDir())
+		db, letGo := openHeld(t, t.TempDir(), new(heldDisk))
 		exists := errors.New("exists")
-		create := func(tx *store.Tx) error {
-			if clusters.Exists(tx, "a") {
-				return exists
+		create := func(key string) func(tx *store.Tx) error {
+			return func(tx *store.Tx) error {
+				if clusters.Exists(tx, key) {
+					return exists
+				}
+				return put(key, cluster{})(tx)
 			}
-			return put("a", cluster{})(tx)
 		}
-		errs := together(t, db, create, create)
-		require.NoError(t, errs[0])
-		require.ErrorIs(t, errs[1], exists)
+		wait := inLine(db, create("held"), create("a"), create("a"))
+		require.Equal(t, []string{"kept"}, keys(t, db, ""), "nobody else sees it")
+		require.EqualValues(t, 1, db.Revision())
+		require.NoError(t, letGo())
+		errs := wait()
+		require.ErrorIs(t, errs[0], exists)
+		require.NoError(t, errs[1])
+		require.ErrorIs(t, errs[2], exists)
+	})
+}
+
+func TestWhatWasBuiltOnARecordThatFailsIsTakenBackWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		db, letGo := openHeld(t, dir, &heldDisk{err: &os.PathError{Op: "fdatasync", Path: "log", Err: syscall.EIO}})
+		w := db.Watch(t.Context(), db.Revision())
+		looked := false
+		wait := inLine(db,
+			func(tx *store.Tx) error { looked = clusters.Exists(tx, "held"); return nil },
+			func(*store.Tx) error { return errors.New("this can't be, because of what it saw") },
+			put("kept", cluster{Hosts: 2}),
+			func(tx *store.Tx) error { return remove("kept")(tx) })
+		failed := append([]error{letGo()}, wait()...)
+		require.True(t, looked)
+		for i, err := range failed {
+			var failure *store.WriteError
+			require.ErrorAs(t, err, &failure, "%d", i)
+			require.ErrorIs(t, err, syscall.EIO)
+			require.False(t, failure.Unknown)
+			require.True(t, i < 3 || strings.Contains(err.Error(), "a change before it was not kept"), err)
+		}
+		require.EqualValues(t, 1, db.Revision())
+		update(t, db, put("next", cluster{}))
+		require.Equal(t, []store.Change{{Revision: 5, Key: "/clusters/next"}}, <-w.C(), "revisions of what failed are never another's")
+		for _, db := range []*store.DB{db, open(t, killed(t, dir))} {
+			require.Equal(t, []string{"kept", "next"}, keys(t, db, ""))
+			view(t, db, func(tx *store.Tx) error {
+				kept, err := clusters.Get(tx, "kept")
+				require.NoError(t, err)
+				require.Equal(t, 1, kept.Hosts)
+				return nil
+			})
+		}
 	})
 }
 
@@ -170,6 +248,82 @@ func TestCloseFinishesTheUpdateThatRunsAndRefusesThoseInLine(t *testing.T) {
 		require.ErrorIs(t, second, store.ErrClosed)
 		require.Equal(t, []string{"a"}, keys(t, open(t, dir), ""))
 	})
+}
+
+func TestCloseWaitsForTheDiskAndKeepsWhatHasRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		db, letGo := openHeld(t, dir, new(heldDisk))
+		wait := inLine(db, put("a", cluster{}), put("b", cluster{}))
+		closed := make(chan error, 1)
+		go func() { closed <- db.Close() }()
+		synctest.Wait()
+		require.ErrorIs(t, db.Update(t.Context(), put("late", cluster{})), store.ErrClosed)
+		require.NoError(t, letGo())
+		require.Equal(t, []error{nil, nil}, wait())
+		require.NoError(t, <-closed)
+		require.Equal(t, []string{"a", "b", "held", "kept"}, keys(t, open(t, dir), ""))
+	})
+}
+
+func TestADiskThatFailsManyWritersLosesWhatFailedAndNothingElse(t *testing.T) {
+	var calls atomic.Uint64
+	syncs := func(file *os.File) error {
+		// By turns of the second and third of each seven: the third takes back the second's record.
+		if n := calls.Add(1) % 7; filepath.Base(file.Name()) != store.FileName && (n == 2 || n == 3) {
+			return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
+		}
+		return nil
+	}
+	dir := t.TempDir()
+	db := openWith(t, dir, store.Options{}.OnDisk(syncs, (*bolt.DB).Update))
+	const writers, rounds = 8, 150
+	var running sync.WaitGroup
+	var acknowledged [writers]int
+	for w := range writers {
+		running.Go(func() {
+			for range rounds {
+				err := db.Update(context.Background(), func(tx *store.Tx) error {
+					for _, key := range []string{"all", fmt.Sprint(w)} {
+						c, err := clusters.Get(tx, key)
+						if errors.Is(err, store.ErrNotFound) {
+							c, err = &cluster{}, nil
+						}
+						if err != nil {
+							return err
+						}
+						c.Hosts++
+						if err := clusters.Put(tx, key, c); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err == nil {
+					acknowledged[w]++
+				}
+			}
+		})
+	}
+	running.Wait()
+	require.NoError(t, db.Close())
+	db = open(t, dir)
+	all := 0
+	view(t, db, func(tx *store.Tx) error {
+		for w, want := range acknowledged {
+			require.Positive(t, want)
+			c, err := clusters.Get(tx, fmt.Sprint(w))
+			require.NoError(t, err)
+			require.Equal(t, want, c.Hosts)
+			all += want
+		}
+		c, err := clusters.Get(tx, "all")
+		require.NoError(t, err)
+		require.Equal(t, all, c.Hosts)
+		return nil
+	})
+	require.Less(t, all, writers*rounds)
+	require.Greater(t, db.Revision(), uint64(2*all), "revisions of what failed are never another's")
 }
 
 func TestManyWritersLoseNoUpdate(t *testing.T) {

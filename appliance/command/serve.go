@@ -43,6 +43,9 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 	if os.Getenv("GOGC") == "" {
 		defer appliance.TuneCollector()()
 	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		defer appliance.SpareThreads()()
+	}
 	running, err := appliance.New(cmd.Context(), config, logger, Version())
 	if err != nil {
 		return stoppedQuietly(cmd.Context(), err)

@@ -200,8 +200,11 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 		}
 		committed = c
 		if c.show != nil {
-			return c.show()
+			if err := c.show(); err != nil {
+				return err
+			}
 		}
+		e.remember(c)
 		return nil
 	})
 	if err != nil {
@@ -252,11 +255,9 @@ func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) 
 	return shown, nil
 }
 
-// announce wakes whoever waits for what a committed change altered. The browser's feed is the store's own affair.
-func (e *Engine) announce(c *change) {
-	for _, key := range c.touchedHosts {
-		e.presence.forget(key)
-	}
+// remember keeps what a change has parsed and judged for the next one, which may begin before this one is safe on the disk. It holds for
+// revisions that no other change gets, even if this one is not kept.
+func (e *Engine) remember(c *change) {
 	for key, facts := range c.facts {
 		if h, ok := c.hosts[key]; ok {
 			e.parsed.put(key, h.Reported, facts)
@@ -264,6 +265,13 @@ func (e *Engine) announce(c *change) {
 	}
 	for key, found := range c.judged {
 		e.judged.put(key, found)
+	}
+}
+
+// announce wakes whoever waits for what a committed change altered. The browser's feed is the store's own affair.
+func (e *Engine) announce(c *change) {
+	for _, key := range c.touchedHosts {
+		e.presence.forget(key)
 	}
 	for _, key := range c.gone {
 		e.presence.remove(key)

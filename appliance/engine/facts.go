@@ -65,7 +65,7 @@ func loadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 
 // parsedFacts remembers the facts parsed last, so that settling a cluster does not parse the inventories of all its
 // hosts for a change of one. An entry holds for the revision at which the host's reports were altered last, as the host's record
-// has it (see hostRecord.Reported), so that no transaction is shown the facts of another one. Only what is committed is remembered.
+// has it (see hostRecord.Reported), so that no transaction is shown the facts of another one.
 type parsedFacts struct {
 	mu    sync.Mutex
 	limit int
@@ -178,7 +178,7 @@ func (c *change) alterFacts(h *hostRecord, alter func(*inventory.Facts)) error {
 }
 
 func (c *change) replaceFacts(h *hostRecord, facts *inventory.Facts) {
-	h.Reported = c.tx.Revision() + 1
+	h.Reported = c.tx.Next()
 	c.facts[hostKey(h)] = facts
 	c.saveHost(h)
 }
