@@ -87,7 +87,9 @@ func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
 // buildProgram makes the program as the Makefile does.
 func buildProgram(b *testing.B) string {
 	program := filepath.Join(b.TempDir(), "landfall")
-	output, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall").CombinedOutput()
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	output, err := build.CombinedOutput()
 	require.NoError(b, err, string(output))
 	return program
 }
