@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 )
 
 // BenchmarkKubernetes starts the program with the Kubernetes API, on an empty data directory and then again and again, until /readyz answers, and looks at
@@ -68,7 +69,16 @@ func BenchmarkKubernetes(b *testing.B) {
 
 // execKubernetes starts the program with the Kubernetes API and returns when that is ready.
 func (s *site) execKubernetes(b *testing.B, program string) *child {
-	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir, "--kubernetes-enabled=true")
+	asYAML := func(value any) string {
+		text, err := yaml.Marshal(value)
+		require.NoError(b, err)
+		return string(text)
+	}
+	iso, release := s.config.OSImages[0], s.config.ReleaseImages[0]
+	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir, "--kubernetes-enabled=true",
+		"--mirror-idms-files", s.config.Mirror.IDMSFiles[0],
+		"--os-images", asYAML([]map[string]string{{"openshift_version": iso.OpenshiftVersion, "cpu_architecture": iso.CPUArchitecture, "path": iso.Path}}),
+		"--release-images", asYAML([]map[string]string{{"openshift_version": release.OpenshiftVersion, "cpu_architecture": release.CPUArchitecture, "url": release.URL}}))
 	var said strings.Builder
 	cmd.Stderr = &said
 	start := time.Now()

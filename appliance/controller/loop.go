@@ -59,6 +59,8 @@ type Relation struct {
 }
 
 const (
+	// workers is how many objects of a kind are reconciled at once. Each kind has its own, so that one that waits for a registry or a BMC that is silent
+	// holds up none of the others.
 	workers    = 4
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
@@ -76,13 +78,19 @@ type Loop struct {
 	idle *sync.Cond    // over mu: something was finished or came
 
 	mu      sync.Mutex
-	ready   []Key             // to be reconciled, in order
-	queued  map[Key]bool      // in ready
+	lines   map[objects.Kind]*line
+	queued  map[Key]bool      // in their lines
 	working map[Key]bool      // at a worker; true if it changed meanwhile
 	later   map[Key]time.Time // to be reconciled at a time
 	retries map[Key]int
 	seen    uint64 // the revision up to which changes were taken in
 	ended   bool
+}
+
+// line is the objects of a kind that are to be reconciled, in order.
+type line struct {
+	keys []Key
+	more *sync.Cond // over the loop's mu: one came, or the loop has ended
 }
 
 // New returns a loop over a store.
@@ -92,6 +100,7 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 		reconcilers: map[objects.Kind]Reconciler{},
 		relations:   map[objects.Kind][]Relation{},
 		wake:        make(chan struct{}, 1),
+		lines:       map[objects.Kind]*line{},
 		queued:      map[Key]bool{},
 		working:     map[Key]bool{},
 		later:       map[Key]time.Time{},
@@ -104,6 +113,7 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 // Add has a reconciler called for the objects of its kind, and for those that changes of others lead to. It must be called before Run.
 func (l *Loop) Add(r Reconciler, relations ...Relation) {
 	l.reconcilers[r.Kind()] = r
+	l.lines[r.Kind()] = &line{more: sync.NewCond(&l.mu)}
 	for _, relation := range relations {
 		l.relations[relation.Of] = append(l.relations[relation.Of], relation)
 	}
@@ -139,8 +149,9 @@ func (l *Loop) add(key Key) {
 	}
 	if !l.queued[key] {
 		l.queued[key] = true
-		l.ready = append(l.ready, key)
-		l.idle.Broadcast()
+		line := l.lines[key.Kind]
+		line.keys = append(line.keys, key)
+		line.more.Signal()
 	}
 }
 
@@ -152,8 +163,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() { l.work(ctx) })
+	for _, line := range l.lines {
+		for range workers {
+			group.Go(func() { l.work(ctx, line) })
+		}
 	}
 	group.Go(func() { l.keepTime(ctx) })
 	err = l.follow(ctx, from)
@@ -161,6 +174,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.ended = true
 	l.idle.Broadcast()
+	for _, line := range l.lines {
+		line.more.Broadcast()
+	}
 	l.mu.Unlock()
 	group.Wait()
 	if errors.Is(err, context.Canceled) {
@@ -266,9 +282,9 @@ func (l *Loop) take(changes []store.Change) error {
 	return nil
 }
 
-func (l *Loop) work(ctx context.Context) {
+func (l *Loop) work(ctx context.Context, line *line) {
 	for {
-		key, ok := l.next()
+		key, ok := l.next(line)
 		if !ok {
 			return
 		}
@@ -277,17 +293,17 @@ func (l *Loop) work(ctx context.Context) {
 	}
 }
 
-func (l *Loop) next() (Key, bool) {
+func (l *Loop) next(line *line) (Key, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.ready) == 0 && !l.ended {
-		l.idle.Wait()
+	for len(line.keys) == 0 && !l.ended {
+		line.more.Wait()
 	}
 	if l.ended {
 		return Key{}, false
 	}
-	key := l.ready[0]
-	l.ready = l.ready[1:]
+	key := line.keys[0]
+	line.keys = line.keys[1:]
 	delete(l.queued, key)
 	l.working[key] = false
 	return key, true
@@ -371,7 +387,7 @@ func (l *Loop) Quiet(ctx context.Context) error {
 	for {
 		revision := l.db.Revision()
 		l.mu.Lock()
-		for ctx.Err() == nil && !l.ended && (l.seen < revision || len(l.ready)+len(l.working) > 0) {
+		for ctx.Err() == nil && !l.ended && (l.seen < revision || len(l.queued)+len(l.working) > 0) {
 			l.idle.Wait()
 		}
 		l.mu.Unlock()

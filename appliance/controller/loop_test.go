@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -59,7 +60,7 @@ type site struct {
 	*testing.T
 	db    *store.DB
 	o     *objects.Objects
-	clock *clockwork.FakeClock
+	clock clockwork.Clock
 	r     *recorder
 	loop  *controller.Loop
 }
@@ -68,7 +69,7 @@ func newSite(t *testing.T) *site {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewFakeClock(), r: &recorder{calls: map[string]int{}, busy: map[string]bool{}}}
+	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewRealClock(), r: &recorder{calls: map[string]int{}, busy: map[string]bool{}}}
 	s.loop = controller.New(db, s.clock, slog.New(slog.DiscardHandler))
 	return s
 }
@@ -90,6 +91,12 @@ func (s *site) quiet() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(s, s.loop.Quiet(ctx))
+}
+
+// pass lets time pass, in a bubble of synctest, and waits until all has been done that is due then.
+func (s *site) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func (s *site) create(kind objects.Kind, name string) {
@@ -137,80 +144,71 @@ func TestWhatIsMissingIsReconciledAtTheStartIfSomethingAsksForIt(t *testing.T) {
 }
 
 func TestAFailureIsTriedAgainLaterAndLater(t *testing.T) {
-	s := newSite(t)
-	s.r.do = func(_ string, call int) (time.Duration, error) {
-		if call < 4 {
-			return 0, errors.New("the mirror does not answer")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.r.do = func(_ string, call int) (time.Duration, error) {
+			if call < 4 {
+				return 0, errors.New("the mirror does not answer")
+			}
+			return 0, nil
 		}
-		return 0, nil
-	}
-	s.create(objects.ConfigMaps, "one")
-	s.run()
-	for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
-		s.clock.Advance(wait - 1)
-		s.quiet()
-		require.Equal(t, i+1, s.r.called("one"))
-		s.clock.Advance(1)
-		require.Eventually(t, func() bool { return s.r.called("one") == i+2 }, time.Minute, time.Millisecond)
-		s.quiet()
-	}
-	s.clock.Advance(time.Hour)
-	s.quiet()
-	require.Equal(t, 4, s.r.called("one"), "it succeeded, so nothing is due")
+		s.create(objects.ConfigMaps, "one")
+		s.run()
+		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			s.pass(wait - 1)
+			require.Equal(t, i+1, s.r.called("one"))
+			s.pass(1)
+			require.Equal(t, i+2, s.r.called("one"))
+		}
+		s.pass(time.Hour)
+		require.Equal(t, 4, s.r.called("one"), "it succeeded, so nothing is due")
+	})
 }
 
 func TestWhatFailedIsTriedAtOnceWhenItOrTheSiteChanges(t *testing.T) {
-	s := newSite(t)
-	s.r.do = func(string, int) (time.Duration, error) {
-		return 0, &controller.Told{Err: errors.New("the mirror does not answer")}
-	}
-	s.create(objects.ConfigMaps, "one")
-	s.run()
-	fail := func() {
-		t.Helper()
-		before := s.r.called("one")
-		s.clock.Advance(5 * time.Minute)
-		require.Eventually(t, func() bool { return s.r.called("one") > before }, time.Minute, time.Millisecond)
-		s.quiet()
-		require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
-	}
-	for range 12 {
-		fail()
-	}
-	calls := s.r.called("one")
-	s.clock.Advance(5*time.Minute - 1)
-	s.quiet()
-	require.Equal(t, calls, s.r.called("one"), "that is how seldom it is tried at last")
-	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
-		return s.o.Update(tx, objects.ConfigMaps, "site", "one", func(u *unstructured.Unstructured) error {
-			u.SetLabels(map[string]string{"changed": "yes"})
-			return nil
-		})
-	}))
-	s.quiet()
-	require.Equal(t, calls+1, s.r.called("one"))
-	s.loop.Hurry()
-	s.quiet()
-	require.Equal(t, calls+2, s.r.called("one"))
-	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
-	s.clock.Advance(time.Second)
-	require.Eventually(t, func() bool { return s.r.called("one") == calls+3 }, time.Minute, time.Millisecond, "it begins anew")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.r.do = func(string, int) (time.Duration, error) {
+			return 0, &controller.Told{Err: errors.New("the mirror does not answer")}
+		}
+		s.create(objects.ConfigMaps, "one")
+		s.run()
+		s.pass(time.Hour)
+		calls := s.r.called("one")
+		s.pass(time.Hour)
+		require.Equal(t, calls+12, s.r.called("one"), "every five minutes: that is how seldom it is tried at last")
+		require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+			return s.o.Update(tx, objects.ConfigMaps, "site", "one", func(u *unstructured.Unstructured) error {
+				u.SetLabels(map[string]string{"changed": "yes"})
+				return nil
+			})
+		}))
+		s.pass(0)
+		require.Equal(t, calls+13, s.r.called("one"))
+		s.loop.Hurry()
+		s.pass(0)
+		require.Equal(t, calls+14, s.r.called("one"))
+		s.pass(time.Second)
+		require.Equal(t, calls+15, s.r.called("one"), "it begins anew")
+	})
 }
 
 func TestAnObjectIsLookedAtAgainWhenItsReconcilerAsks(t *testing.T) {
-	s := newSite(t)
-	s.r.do = func(_ string, call int) (time.Duration, error) {
-		if call == 1 {
-			return time.Minute, nil
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.r.do = func(_ string, call int) (time.Duration, error) {
+			if call == 1 {
+				return time.Minute, nil
+			}
+			return 0, nil
 		}
-		return 0, nil
-	}
-	s.create(objects.ConfigMaps, "one")
-	s.run()
-	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
-	s.clock.Advance(time.Minute)
-	require.Eventually(t, func() bool { return s.r.called("one") == 2 }, time.Minute, time.Millisecond)
+		s.create(objects.ConfigMaps, "one")
+		s.run()
+		s.pass(time.Minute - 1)
+		require.Equal(t, 1, s.r.called("one"))
+		s.pass(1)
+		require.Equal(t, 2, s.r.called("one"))
+	})
 }
 
 func TestAChangeDuringAReconcileIsNotMissed(t *testing.T) {
@@ -243,6 +241,43 @@ func TestAChangeDuringAReconcileIsNotMissed(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 	require.False(t, s.r.twice)
+}
+
+// secrets reconciles Secrets by telling that it did.
+type secrets struct{ done chan string }
+
+func (secrets) Kind() objects.Kind { return objects.Secrets }
+
+func (r secrets) Reconcile(_ context.Context, _, name string) (time.Duration, error) {
+	r.done <- name
+	return 0, nil
+}
+
+func TestAKindWhoseReconcilesWaitHoldsUpNoOther(t *testing.T) {
+	s := newSite(t)
+	answer := make(chan struct{}) // of what the ConfigMaps wait for
+	s.r.do = func(string, int) (time.Duration, error) { <-answer; return 0, nil }
+	for i := range 20 {
+		s.create(objects.ConfigMaps, fmt.Sprint("waits-", i))
+	}
+	s.create(objects.Secrets, "pull")
+	others := secrets{make(chan string, 1)}
+	s.loop.Add(s.r)
+	s.loop.Add(others)
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- s.loop.Run(ctx) }()
+	select {
+	case name := <-others.done:
+		require.Equal(t, "pull", name)
+	case <-time.After(time.Minute):
+		t.Error("the Secret waits for the ConfigMaps")
+	}
+	close(answer)
+	s.quiet()
+	require.Equal(t, 1, s.r.called("waits-19"))
+	cancel()
+	require.NoError(t, <-done)
 }
 
 func TestManyObjectsAreEachReconciled(t *testing.T) {
