@@ -142,10 +142,18 @@ func (db *DB) join() (*group, error) {
 	if under != nil {
 		tx.commit = under.tx.commit
 	}
-	tx.start = tx.number(revisionKey)
+	if tx.start, err = tx.newest(); err != nil {
+		return nil, errors.Join(err, tx.end())
+	}
 	tx.rev, tx.commit = tx.start, tx.commit+1
 	db.gathering = &group{tx: tx, under: under, written: make(chan struct{}), settled: make(chan struct{})}
 	return db.gathering, nil
+}
+
+// newest reads the revision that the transaction finds.
+func (tx *Tx) newest() (revision uint64, err error) {
+	defer tx.db.catchCorruption(&err)
+	return tx.number(revisionKey), nil
 }
 
 // flying returns the group whose record is being written, for who holds the turn; nil if there is none. One whose record has failed is taken back.
