@@ -6,7 +6,6 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as wait } from 'node:timers/promises';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
 
@@ -20,14 +19,22 @@ spec:
     mirrors: [mirror.example.com:5000/team]
 `;
 
-/** A mirror before another one, which is slow and lacks the first image that it is asked for. */
+/** A mirror before another one, which lacks the first image that it is asked for, and answers for a few of them alone until it is told to go on. */
 const startLossyMirror = async (behind) => {
   let missing;
+  let asked = 0;
+  let goOn;
+  const going = new Promise((resolve) => {
+    goOn = resolve;
+  });
   const server = createServer((request, response) => {
     const forward = async () => {
-      await wait(300);
       if (/openshift\/release\/manifests\/sha256/.test(request.url)) {
         missing ??= request.url;
+        asked += 1;
+        if (asked > 3) {
+          await going;
+        }
       }
       if (request.url === missing) {
         response.writeHead(404, { 'Content-Type': 'application/json' }).end('{"errors":[{"code":"MANIFEST_UNKNOWN"}]}');
@@ -42,7 +49,9 @@ const startLossyMirror = async (behind) => {
   await once(server, 'listening');
   return {
     address: `127.0.0.1:${String(server.address().port)}`,
+    goOn,
     close: () => {
+      goOn();
       server.closeAllConnections();
       server.close();
     },
@@ -128,6 +137,7 @@ describe('a person with a mirror', { timeout: 4 * minute }, () => {
       await page.getByRole('button', { name: 'Ask the mirror', exact: true }).click();
       await page.getByTestId('progress').filter({ hasText: /\d of 1\d/ }).waitFor();
       await browser.picture('how-far-a-proof-is');
+      lossy.goOn();
       await page.getByTestId('proof').filter({ hasText: "can't be had" }).waitFor({ timeout: minute });
       await browser.picture('what-is-missing-and-the-lists-of-it');
       const [download] = await Promise.all([
