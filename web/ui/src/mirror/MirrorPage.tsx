@@ -74,7 +74,7 @@ const MirrorPage = () => {
             </FormSelect>
           </StackItem>
           <StackItem>
-            <ProofPanel cluster={cluster} />
+            <ProofPanel key={cluster ?? ''} cluster={cluster} />
           </StackItem>
           {answer && (
             <>

@@ -14,28 +14,32 @@ import {
   Progress,
   Stack,
 } from '@patternfly/react-core';
-import { useState } from 'react';
+import { useCallback, useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { listReleases, listURL, newestProof, startProof, type Newest, type Proof } from './api';
+import { listReleases, listURL, shownProof, startProof, type Proof, type Shown } from './api';
 
 const once = () => undefined;
 const often = 500;
 const seldom = 5_000;
-const wait = (newest: Newest | undefined) => (newest?.proof?.state === 'running' ? often : seldom);
+const wait = (shown: Shown | undefined) => (shown?.proof?.state === 'running' ? often : seldom);
 
 /** Whether the mirror holds a release, or what a cluster needs, with what is to be brought if it does not. */
 export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
   const { answer: listed } = useAnswer(listReleases, once);
   const releases = listed ?? [];
-  const { answer: newest, askAgain } = useAnswer(newestProof, wait);
+  // Others may be begun meanwhile: by an installation, by another person.
+  const [asked, setAsked] = useState<string>();
+  const look = useCallback((signal: AbortSignal) => shownProof({ asked, cluster }, signal), [asked, cluster]);
+  const { answer: shown, askAgain } = useAnswer(look, wait);
   const [chosen, setChosen] = useState('');
   const [failure, setFailure] = useState('');
-  const proof = newest?.proof;
+  const proof = shown?.proof;
   const release = chosen || (releases[0] ?? '');
   const prove = async () => {
     try {
-      await startProof(cluster ? { cluster_id: cluster } : { release });
+      const { id } = await startProof(cluster ? { cluster_id: cluster } : { release });
+      setAsked(id);
       setFailure('');
     } catch (thrown) {
       setFailure(sentenceOf(thrown));

@@ -123,12 +123,17 @@ export const listReleases = async (signal?: AbortSignal): Promise<string[]> => {
 export const startProof = async (wanted: { release: string } | { cluster_id: string }): Promise<Proof> =>
   (await (await request('POST', `${root}/proofs`, { json: { ...wanted, fresh: true } })).json()) as Proof;
 
-export type Newest = { proof?: Proof };
+export type Shown = { proof?: Proof };
 
-/** The newest proof with its results, if there is one. */
-export const newestProof = async (signal?: AbortSignal): Promise<Newest> => {
+/** The proof that was asked for here with its results; else, or if it is not kept any more, the newest of the cluster, or of all if there is none. */
+export const shownProof = async (
+  { asked, cluster }: { asked: string | undefined; cluster: string | undefined },
+  signal?: AbortSignal,
+): Promise<Shown> => {
   const { proofs } = await getJSON<{ proofs: Proof[] }>(`${root}/proofs`, signal);
-  return proofs[0] ? { proof: await getJSON<Proof>(`${root}/proofs/${proofs[0].id}`, signal) } : {};
+  const shown =
+    proofs.find(({ id }) => id === asked) ?? proofs.find(({ cluster_id }) => cluster === undefined || cluster_id === cluster);
+  return shown ? { proof: await getJSON<Proof>(`${root}/proofs/${shown.id}`, signal) } : {};
 };
 
 export const listURL = (proof: Proof, format: 'text' | 'imageset' | 'csv') =>
