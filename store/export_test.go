@@ -2,6 +2,8 @@ package store
 
 import (
 	"os"
+	"runtime"
+	"weak"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -32,4 +34,13 @@ func (o Options) BeforeViews(fn func()) Options {
 		return begin(b)
 	}
 	return o
+}
+
+// RowsInMemory returns what tells whether the rows that are in memory now still are.
+func (db *DB) RowsInMemory() (still func() bool) {
+	rows := weak.Make(db.levels.Load().live)
+	return func() bool {
+		runtime.GC()
+		return rows.Value() != nil
+	}
 }

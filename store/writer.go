@@ -169,7 +169,7 @@ func (db *DB) flying() *group {
 	return g
 }
 
-// land waits until no record is being written, for who holds the turn.
+// land waits until no record is being written, for who holds the turn. It lets go of the newest group, which holds on to the rows in memory as it has seen them.
 func (db *DB) land() {
 	g := db.newest
 	if g == nil {
@@ -180,6 +180,7 @@ func (db *DB) land() {
 		db.takeBack(g)
 	}
 	<-g.settled
+	db.newest = nil
 }
 
 func isClosed(done chan struct{}) bool {
@@ -268,6 +269,7 @@ func (db *DB) rest() {
 		db.pen <- struct{}{}
 		db.turn <- struct{}{}
 		if db.gathering == nil {
+			db.land()
 			return
 		}
 		db.commit()
