@@ -92,7 +92,7 @@ func newRoot() (*cobra.Command, *bool) {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
 	}
-	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(), newKubeconfig(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(), newRehearse(), newJournal(), newAMS(), newBMC(), newVersion())
+	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(), newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(), newRehearse(), newJournal(), newAMS(), newBMC(), newVersion())
 	return root, started
 }
 

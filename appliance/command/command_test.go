@@ -207,6 +207,32 @@ func TestTheDemoKeepsItsDataWhereItIsToldAndGoesOnUntilItIsInterrupted(t *testin
 	require.Contains(t, got.out, "The cluster demo-2 is installed.")
 }
 
+func TestAnInstalledClustersKubeconfigAndPasswordAreTakenFromTheCommandLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "east")
+	var refused, wrote, shown result
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out := &alarm{text: "is installed"}
+	out.ring = sync.OnceFunc(func() {
+		defer interrupt()
+		_, at, _ := strings.Cut(out.String(), "http://")
+		url := "http://" + strings.Fields(at)[0]
+		refused = landfall(t, "kubeconfig", "--url", url, "--cluster", "west")
+		wrote = landfall(t, "kubeconfig", "--url", url, "--cluster", "demo", "-o", file)
+		shown = landfall(t, "credentials", "--url", url, "--cluster", "demo")
+	})
+	var errOut terminal
+	require.Zero(t, run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000"}, out, &errOut), errOut.String())
+
+	require.Contains(t, refused.errOut, "there is no cluster west; landfall clusters lists them")
+	require.Zero(t, wrote.code, wrote.errOut)
+	kubeconfig, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(kubeconfig), "server: https://api.demo.landfall.test:6443")
+	require.Contains(t, shown.out, "console   https://console-openshift-console.apps.demo.landfall.test")
+	require.Regexp(t, `user      kubeadmin\npassword  \S+\n`, shown.out)
+}
+
 func TestTheDemoEndsWithTheReasonWhenAnythingFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -278,7 +304,7 @@ func TestAClusterIsNamedByItsIDOrByItsName(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, command := range []string{
-		"doctor", "rehearse", "export abi", "journal export", "mirror later", "mirror show", "mirror accept-gaps", "mirror explain quay.io/a/b:c",
+		"doctor", "rehearse", "kubeconfig", "credentials", "export abi", "journal export", "mirror later", "mirror show", "mirror accept-gaps", "mirror explain quay.io/a/b:c",
 		"mirror remove team",
 	} {
 		arguments := append(strings.Fields(command), "--url", server.URL, "--cluster")

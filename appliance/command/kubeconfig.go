@@ -1,10 +1,13 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 
+	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
@@ -12,20 +15,18 @@ import (
 )
 
 func newKubeconfig() *cobra.Command {
-	var file string
+	var cluster, file string
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Write a kubeconfig for the Kubernetes API of a running appliance",
-		Long: "Write a kubeconfig for the Kubernetes API of a running appliance, with which kubectl and oc apply the manifests of sites:\n" +
+		Short: "Write the kubeconfig of an installed cluster, or of the appliance's own Kubernetes API",
+		Long: "Write the kubeconfig of a cluster that was installed here, as its administrator:\n" +
+			"landfall kubeconfig --cluster east -o east.kubeconfig && oc --kubeconfig east.kubeconfig get nodes\n\n" +
+			"Without --cluster, that of the Kubernetes API of the appliance, with which kubectl and oc apply the manifests of sites:\n" +
 			"landfall kubeconfig -o site.kubeconfig && kubectl --kubeconfig site.kubeconfig apply -f site/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var at console.KubernetesAPI
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.KubernetesRoute, nil, &at); err != nil {
-				return err
-			}
-			text, err := kubeconfigFor(at.URL)
+			text, err := appliance.kubeconfig(cmd.Context(), cluster)
 			if err != nil {
 				return err
 			}
@@ -40,7 +41,56 @@ func newKubeconfig() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&cluster, "cluster", "", "the installed cluster, by its id or name; default: the appliance itself")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: the standard output")
+	return cmd
+}
+
+// kubeconfig is that of an installed cluster, or for "" that of the appliance's Kubernetes API.
+func (c *client) kubeconfig(ctx context.Context, cluster string) ([]byte, error) {
+	if cluster == "" {
+		var at console.KubernetesAPI
+		if err := c.call(ctx, http.MethodGet, console.KubernetesRoute, nil, &at); err != nil {
+			return nil, err
+		}
+		return kubeconfigFor(at.URL)
+	}
+	if err := c.resolve(ctx, &cluster); err != nil {
+		return nil, err
+	}
+	var text []byte
+	return text, c.call(ctx, http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+"/downloads/credentials?file_name=kubeconfig", nil, &text)
+}
+
+func newCredentials() *cobra.Command {
+	var cluster string
+	var asJSON bool
+	appliance := &client{}
+	cmd := &cobra.Command{
+		Use:   "credentials --cluster ID",
+		Short: "Show the console's address of a cluster that was installed, and its administrator's password",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster == "" {
+				return usage("--cluster is missing; landfall clusters lists them")
+			}
+			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+				return err
+			}
+			var found models.Credentials
+			if err := appliance.call(cmd.Context(), http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+"/credentials", nil, &found); err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), &found)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "console   %s\nuser      %s\npassword  %s\n", found.ConsoleURL, found.Username, found.Password)
+			return err
+		},
+	}
+	appliance.addFlag(cmd.Flags())
+	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster, by its id or name")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, as the API gives it")
 	return cmd
 }
 
