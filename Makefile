@@ -14,7 +14,7 @@ SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e
 TAGS := grpcnotrace
 export GOFLAGS := -trimpath -tags=$(TAGS)
 
-.PHONY: build run docs test test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench crds clean FORCE
+.PHONY: build run docs test test-go test-walks test-bmcs test-tools test-boot test-mirror test-network test-ui test-e2e lint lint-go lint-ui bench crds clean FORCE
 
 build: bin/landfall
 
@@ -35,7 +35,16 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	npm --prefix $(UI) ci --no-audit --no-fund
 	touch $@
 
-test: test-go test-walks test-bmcs test-boot test-mirror test-network test-ui test-e2e
+# Browsers and emulated machines wait more than they work, so they share the machine.
+test: test-go test-walks test-bmcs test-tools bin/landfall
+	$(MAKE) --jobs 2 test-e2e test-boot test-mirror test-network test-ui
+
+# What they need from Debian, beforehand: the package manager serves one at a time.
+test-tools:
+	.ci/install-emulator
+	.ci/install-registry
+	.ci/install-networkmanager
+	.ci/install-browser
 
 # The race detector is the only thing here that needs a C compiler. A program that it watches waits a second before it ends, for races of those
 # who go on until then; these tests have waited for everybody by then, and start many programs. Vet is lint's, and what a debugger reads is left out.
