@@ -77,6 +77,20 @@ func (b Bucket[T]) Exists(tx *Tx, key string) bool {
 	return tx.get(dataBucket, tx.join(b.prefix, key)) != nil
 }
 
+// Holds reports whether the value of a key is this one: whether Put would do nothing. The error is that of Get, but for a key without a value.
+func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
+	r, ok, err := tx.record(b.prefix, key)
+	if err != nil || !ok {
+		return false, err
+	}
+	held, err := tx.payload(b.prefix+key, b.version, r.value)
+	if err != nil {
+		return false, err
+	}
+	text, err := encode(value)
+	return bytes.Equal(held, text), err
+}
+
 // Modified is the revision of the newest change of a key's value. ErrNotFound if there is none.
 func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
 	r, ok, err := tx.record(b.prefix, key)

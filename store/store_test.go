@@ -104,6 +104,14 @@ func TestEachChangeRaisesTheRevisionByOneAndTheSameBytesAreNoChange(t *testing.T
 	update(t, db, remove("b"))
 	require.EqualValues(t, 4, db.Revision())
 	view(t, db, func(tx *store.Tx) error {
+		for name, held := range map[string]bool{"A": true, "a": false} {
+			is, err := clusters.Holds(tx, "a", &cluster{Name: name})
+			require.NoError(t, err)
+			require.Equal(t, held, is)
+		}
+		is, err := clusters.Holds(tx, "b", &cluster{Name: "b"})
+		require.NoError(t, err)
+		require.False(t, is, "it was removed")
 		require.EqualValues(t, 4, tx.Revision())
 		modified, err := clusters.Modified(tx, "a")
 		require.NoError(t, err)

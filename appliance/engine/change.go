@@ -44,9 +44,9 @@ type change struct {
 
 	goneObjects, endedObjects, endedEnvObjects map[string]Object // of hosts, clusters and infra-envs that were deleted
 
-	deadlineSet  bool
-	preparations bool // which clusters are to be prepared changed
-	joins        bool // which hosts are waited for in the clusters that they join may have changed
+	deadline     time.Time // the earliest that was set
+	preparations bool      // which clusters are to be prepared changed
+	joins        bool      // which hosts are waited for in the clusters that they join may have changed
 	lines        []logLine
 	show         func() error // notes what the caller wants to see, when all has settled
 }

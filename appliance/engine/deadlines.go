@@ -185,7 +185,7 @@ func (c *change) setDeadline(key string, at time.Time) error {
 	if at.IsZero() {
 		return lifeDeadlines.Clear(c.tx, key)
 	}
-	c.deadlineSet = true
+	c.deadline = earlier(c.deadline, at)
 	return lifeDeadlines.Set(c.tx, key, at)
 }
 
@@ -200,6 +200,7 @@ func earlier(a, b time.Time) time.Time {
 // does nothing.
 func (e *Engine) watchDeadlines(ctx context.Context) {
 	for ctx.Err() == nil {
+		e.awaited.Store(0)
 		wait, err := e.handleDue(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.Logger.Error("Handling what is due failed; it is tried again.", "error", err)
@@ -208,6 +209,7 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 		if wait <= 0 {
 			continue
 		}
+		e.awaited.Store(e.Clock.Now().Add(wait).UnixNano())
 		if !e.sleep(ctx, wait) {
 			return
 		}

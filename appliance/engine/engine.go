@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -129,7 +130,8 @@ type Engine struct {
 	clusters   *life[clusterSituation]
 	judge      judge         // nil: the validations
 	auditor    *Auditor      // nil: nobody checks what is committed
-	alarm      chan struct{} // a deadline was set that may be earlier than the one waited for
+	awaited    atomic.Int64  // the time of the deadline waited for (UnixNano); 0: it is being looked for
+	alarm      chan struct{} // a deadline was set that is earlier than that
 	work       chan struct{} // the set of clusters to prepare changed
 	unfrozen   chan string   // infra-envs whose recipe waits for the agent's pull spec
 
@@ -282,7 +284,7 @@ func (e *Engine) announce(c *change) {
 	for _, id := range c.ended {
 		e.judged.drop(id)
 	}
-	if c.deadlineSet {
+	if awaited := e.awaited.Load(); !c.deadline.IsZero() && (awaited == 0 || c.deadline.UnixNano() < awaited) {
 		e.wake()
 	}
 	if c.preparations {

@@ -36,8 +36,23 @@ const (
 	usageFIPS           = "FIPS"
 )
 
+// usageNetworkType and usageArchitecture are "" for what is not told.
 func usageNetworkType(kind string) string {
-	return map[string]string{models.ClusterNetworkTypeOVNKubernetes: "OVN network type", models.ClusterNetworkTypeOpenShiftSDN: "SDN network type"}[kind]
+	switch kind {
+	case models.ClusterNetworkTypeOVNKubernetes:
+		return "OVN network type"
+	case models.ClusterNetworkTypeOpenShiftSDN:
+		return "SDN network type"
+	}
+	return ""
+}
+
+func usageArchitecture(architecture string) string {
+	switch architecture {
+	case models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureS390x, models.ClusterCPUArchitecturePpc64le:
+		return architecture + " architecture"
+	}
+	return ""
 }
 
 // seenFeatures are all features that can be seen.
@@ -50,7 +65,7 @@ func seenFeatures() []string {
 		names = append(names, usageNetworkType(kind))
 	}
 	for _, architecture := range []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureS390x, models.ClusterCPUArchitecturePpc64le} {
-		names = append(names, architecture+" architecture")
+		names = append(names, usageArchitecture(architecture))
 	}
 	return names
 }
@@ -95,7 +110,7 @@ func usesOf(api *models.Cluster) uses {
 		u.note(true, usagePlatform, map[string]any{"platform_type": string(kind)})
 		u.note(kind == models.PlatformTypeNutanix, usageNutanix, nil)
 	}
-	u.note(slices.Contains(seenFeatures(), api.CPUArchitecture+" architecture"), api.CPUArchitecture+" architecture", nil)
+	u.note(true, usageArchitecture(api.CPUArchitecture), nil)
 	var override struct{ FIPS bool }
 	u.note(api.InstallConfigOverrides != "" && json.Unmarshal([]byte(api.InstallConfigOverrides), &override) == nil && override.FIPS, usageFIPS, nil)
 	return u

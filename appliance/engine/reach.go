@@ -49,6 +49,9 @@ func sameInventory(kept, reported *models.Inventory) bool {
 	if kept == nil || reported == nil {
 		return kept == reported
 	}
+	if !reflect.DeepEqual(kept.Memory, reported.Memory) { // it differs most often, and costs least to compare
+		return false
+	}
 	a, b := *kept, *reported
 	a.Disks, b.Disks = nil, nil
 	return reflect.DeepEqual(a, b) && slices.EqualFunc(kept.Disks, reported.Disks, func(a, b *models.Disk) bool {

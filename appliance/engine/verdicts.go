@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"unsafe"
@@ -27,11 +26,13 @@ func loadValidations(tx *store.Tx, subject string) (json.RawMessage, error) {
 	return *text, nil
 }
 
-// setValidations replaces the validations_info of a host or cluster. It returns the one before and whether they differ.
+// setValidations replaces the validations_info of a host or cluster. It returns whether it differs from the one before, and that one if so.
 func (c *change) setValidations(subject string, text json.RawMessage) (before json.RawMessage, changed bool, err error) {
-	before, err = loadValidations(c.tx, subject)
-	if err != nil || bytes.Equal(before, text) {
-		return before, false, err
+	if same, err := verdictRows.Holds(c.tx, subject, &text); err != nil || same {
+		return nil, false, err
+	}
+	if before, err = loadValidations(c.tx, subject); err != nil {
+		return nil, false, err
 	}
 	return before, true, verdictRows.Put(c.tx, subject, &text)
 }

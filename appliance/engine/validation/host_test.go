@@ -73,6 +73,7 @@ func TestAHostThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T) {
 			for _, r := range report.Results() {
 				requireSentence(t, r)
 			}
+			requireAllByCategory(t, report, 3)
 		})
 	}
 }
