@@ -112,9 +112,14 @@ func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTi
 	return strfmt.DateTime{}, 0
 }
 
-// setHostDeadline writes when the host is to be looked at next if nothing happens to it.
+// setHostDeadline writes when the host is to be looked at next if nothing happens to it. An earlier deadline that is yet to come stays, as it does
+// when the host polls: it gets a later one when it passes.
 func (c *change) setHostDeadline(key string, h *hostRecord) error {
-	return c.setDeadline(hostDeadline(key), c.nextForHost(key, h))
+	next := c.nextForHost(key, h)
+	if held, ok := lifeDeadlines.At(c.tx, hostDeadline(key)); ok && held.After(c.now) && held.Before(next) {
+		return nil
+	}
+	return c.setDeadline(hostDeadline(key), next)
 }
 
 // nextForHost is when a host is to be looked at next if nothing happens to it, zero for never.
