@@ -89,6 +89,36 @@ func TestAHostIsRegisteredBootedAndShown(t *testing.T) {
 	require.Equal(t, ensured, s.rack.ensured, "nothing is left to do")
 }
 
+func TestAHostThatNamesAnInfraEnvThatDoesNotComeSaysSo(t *testing.T) {
+	s := newSite(t)
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.BareMetalHosts, hostObject())
+	s.server(registered)
+	require.NotContains(t, s.events("node0"), "InfraEnvMissing", "the manifests may be on their way")
+	s.clock.Advance(time.Minute)
+	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, 5*time.Second, time.Millisecond)
+	s.quiet()
+	require.Contains(t, s.events("node0")["InfraEnvMissing"], "names the InfraEnv env, which is not in the namespace site")
+
+	s.apply(objects.InfraEnvs, infraEnvObject())
+	require.Equal(t, imageURL, s.host().Spec.Image.URL, "it came")
+	s.delete(objects.InfraEnvs, "env")
+	told := s.events("node0")["InfraEnvMissing"]
+	s.clock.Advance(time.Minute)
+	s.quiet()
+	require.Equal(t, told, s.events("node0")["InfraEnvMissing"], "it boots the image that it was given")
+}
+
+func TestAHostThatNamesNoInfraEnvIsNobodysBusiness(t *testing.T) {
+	s := newSite(t)
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Labels = nil }))
+	s.server(registered)
+	s.clock.Advance(time.Minute)
+	s.quiet()
+	require.NotContains(t, s.events("node0"), "InfraEnvMissing")
+}
+
 func TestAnInstalledHostIsDetachedAndPaused(t *testing.T) {
 	s := provisioned(t)
 	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))

@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"fmt"
 	"time"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -79,7 +80,11 @@ func (s *scene) lookAgain(after time.Duration) {
 // taken away first, so that the server is powered off and boots the new one; not while the machine is being installed. The engine is told
 // before that, so that no installation takes a machine that is about to be powered off.
 func (s *scene) chooseImage() {
-	if s.infraEnv == nil || s.annotated(detachedAnnotation) {
+	if s.annotated(detachedAnnotation) {
+		return
+	}
+	if s.infraEnv == nil {
+		s.missInfraEnv()
 		return
 	}
 	if s.flow.converged {
@@ -111,6 +116,23 @@ func (s *scene) chooseImage() {
 			spec.Image = nil
 		}
 	}
+}
+
+// infraEnvComes is how long after a host its InfraEnv may be applied before somebody is told that it is missing.
+const infraEnvComes = 30 * time.Second
+
+// missInfraEnv tells of the InfraEnv that a host names and that is not there, for which the host would wait without a word.
+func (s *scene) missInfraEnv() {
+	if wantsBoot(s.host) {
+		return
+	}
+	if wait := s.host.CreationTimestamp.Add(infraEnvComes).Sub(s.now); wait > 0 {
+		s.lookAgain(wait)
+		return
+	}
+	s.notice(agentComponent, true, "InfraEnvMissing", fmt.Sprintf(
+		"The label %s names the InfraEnv %s, which is not in the namespace %s: the host gets no image to boot until it is. Apply it, or correct the label.",
+		infraEnvLabel, s.host.Labels[infraEnvLabel], s.host.Namespace))
 }
 
 // chooseDeployment has the host deployed by the agent of the image, once a PreprovisioningImage says that the image is there.
