@@ -108,10 +108,7 @@ func newExportABI() *cobra.Command {
 			"gets its documents as they were; only those with a value that was changed are edited. The folder holds the pull secret.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cluster == "" {
-				return usage("--cluster is missing; landfall clusters lists them")
-			}
-			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			folder := new(console.ABIExport)

@@ -134,6 +134,14 @@ func (c *client) resolve(ctx context.Context, wanted *string) error {
 	}
 }
 
+// resolveOne is resolve where a cluster has to be named.
+func (c *client) resolveOne(ctx context.Context, wanted *string) error {
+	if *wanted == "" {
+		return usage("--cluster is missing; landfall clusters lists them")
+	}
+	return c.resolve(ctx, wanted)
+}
+
 func (c *client) cluster(ctx context.Context, id string) (*models.Cluster, error) {
 	cluster := new(models.Cluster)
 	return cluster, c.call(ctx, http.MethodGet, apiPath+"/clusters/"+url.PathEscape(id), nil, cluster)

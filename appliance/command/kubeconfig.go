@@ -71,10 +71,7 @@ func newCredentials() *cobra.Command {
 		Short: "Show the console's address of a cluster that was installed, and its administrator's password",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cluster == "" {
-				return usage("--cluster is missing; landfall clusters lists them")
-			}
-			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			var found models.Credentials

@@ -33,10 +33,7 @@ func newRehearse() *cobra.Command {
 			"anything failed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cluster == "" {
-				return usage("--cluster is missing; landfall clusters lists them")
-			}
-			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			played, err := appliance.rehearse(cmd.Context(), cluster, wanted, cmd.ErrOrStderr())
