@@ -54,6 +54,17 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await site?.end();
   });
 
+  step('finds the fields of the wizard in a narrow window, too', async () => {
+    const wide = page.viewportSize();
+    await page.setViewportSize({ width: 420, height: 900 });
+    await page.goto(`${site.url}/assisted-installer/clusters/~new`);
+    for (const list of ['openshift-version', 'cpu-architecture', 'external-platform']) {
+      const place = await page.getByTestId(`${list}-dropdown-toggle`).boundingBox();
+      assert.ok(place.x >= 0 && place.x + place.width <= 420, `the list ${list} is at ${JSON.stringify(place)}`);
+    }
+    await page.setViewportSize(wide);
+  });
+
   step('describes a single node', async () => {
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');
@@ -183,6 +194,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await install();
     await page.getByText('Control plane was not installed').waitFor({ timeout: minute });
     await page.getByTestId('why-it-failed').getByText(/host-2: the installation broke off at the stage "Writing image to disk"/).waitFor();
+    await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // on the internet
     await browser.picture('a-failed-installation');
     await page.getByRole('button', { name: /^Host inventory/ }).click();
     await browser.picture('the-hosts-of-a-failed-installation');
