@@ -205,7 +205,7 @@ func earlier(a, b time.Time) time.Time {
 // does nothing.
 func (e *Engine) watchDeadlines(ctx context.Context) {
 	for ctx.Err() == nil {
-		e.awaited.Store(0)
+		e.wakesAt.Store(0)
 		wait, err := e.handleDue(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.Logger.Error("Handling what is due failed; it is tried again.", "error", err)
@@ -214,7 +214,7 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 		if wait <= 0 {
 			continue
 		}
-		e.awaited.Store(e.Clock.Now().Add(wait).UnixNano())
+		e.wakesAt.Store(e.Clock.Now().Add(wait).UnixNano())
 		if !e.sleep(ctx, wait) {
 			return
 		}

@@ -130,8 +130,8 @@ type Engine struct {
 	clusters   *life[clusterSituation]
 	judge      judge         // nil: the validations
 	auditor    *Auditor      // nil: nobody checks what is committed
-	awaited    atomic.Int64  // the time of the deadline waited for (UnixNano); 0: it is being looked for
-	alarm      chan struct{} // a deadline was set that is earlier than that
+	wakesAt    atomic.Int64  // when the wait for the next deadline ends (UnixNano); 0: it is being looked for
+	alarm      chan struct{} // a deadline was set that comes before that
 	work       chan struct{} // the set of clusters to prepare changed
 	unfrozen   chan string   // infra-envs whose recipe waits for the agent's pull spec
 
@@ -284,7 +284,7 @@ func (e *Engine) announce(c *change) {
 	for _, id := range c.ended {
 		e.judged.drop(id)
 	}
-	if awaited := e.awaited.Load(); !c.deadline.IsZero() && (awaited == 0 || c.deadline.UnixNano() < awaited) {
+	if end := e.wakesAt.Load(); !c.deadline.IsZero() && (end == 0 || c.deadline.UnixNano() < end) {
 		e.wake()
 	}
 	if c.preparations {

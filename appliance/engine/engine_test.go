@@ -62,10 +62,7 @@ func TestAnIdleEngineSleeps(t *testing.T) {
 // run lets the engine work by itself during do. It begins with what is due, and then waits by the clock: nothing of before wakes it.
 func (b *bench) run(do func()) {
 	b.Helper()
-	select {
-	case <-b.alarm:
-	default:
-	}
+	b.calm()
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Engine.Run(ctx) }()
@@ -74,6 +71,58 @@ func (b *bench) run(do func()) {
 		require.NoError(b, <-ended)
 	}()
 	do()
+}
+
+// calm forgets what was to wake the engine.
+func (b *bench) calm() {
+	select {
+	case <-b.alarm:
+	default:
+	}
+}
+
+func TestTheEngineIsWokenOnlyForADeadlineEarlierThanTheOneItWaitsFor(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	waitsUntil := func(after time.Duration) {
+		b.calm()
+		b.wakesAt.Store(b.clock.Now().Add(after).UnixNano())
+	}
+	waitsUntil(time.Minute)
+	b.host(env, 1)
+	require.Empty(t, b.alarm, "a host has three minutes")
+	waitsUntil(time.Hour)
+	b.host(env, 2)
+	require.Len(t, b.alarm, 1)
+	b.calm()
+	b.wakesAt.Store(0)
+	b.host(env, 3)
+	require.Len(t, b.alarm, 1, "it is looking, and may have looked too early")
+}
+
+func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T) {
+	b := newBench(t, nil)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	deadline := func() (at time.Time) {
+		require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+			at, _ = lifeDeadlines.At(tx, hostDeadline(env+"/"+h.id))
+			return nil
+		}))
+		return at
+	}
+	first := deadline()
+	require.Equal(t, b.clock.Now().Add(3*time.Minute).UTC(), first)
+	b.clock.Advance(2 * time.Minute)
+	h.report()
+	require.Equal(t, first, deadline())
+	b.clock.Advance(time.Minute)
+	b.handle()
+	require.Equal(t, b.clock.Now().Add(2*time.Minute).UTC(), deadline(), "three minutes after it was heard")
+	h.require(known)
+	b.clock.Advance(2 * time.Minute)
+	b.handle()
+	h.require(disconnected)
 }
 
 func TestHostsGetTimeToReportAfterTheMachineSlept(t *testing.T) {
