@@ -37,7 +37,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 
 # Browsers and emulated machines wait more than they work, so they share the machine.
 test: test-go test-walks test-bmcs test-tools bin/landfall
-	$(MAKE) --jobs 2 test-e2e test-boot test-mirror test-network test-ui
+	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-network test-ui
 
 # What they need from Debian, beforehand: the package manager serves one at a time.
 test-tools:
