@@ -70,13 +70,13 @@ func interruptAt(t *testing.T, text string, arguments ...string) result {
 }
 
 type alarm struct {
-	bytes.Buffer
+	terminal
 	text string
 	ring func()
 }
 
 func (a *alarm) Write(p []byte) (int, error) {
-	n, err := a.Buffer.Write(p)
+	n, err := a.terminal.Write(p)
 	if strings.Contains(a.String(), a.text) {
 		a.ring()
 	}
