@@ -286,9 +286,12 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Renew' }).click();
     await page.getByTestId('short-url-expires').getByText('Valid until ').waitFor();
     await until('the old one has ended', async () => (await status(shortURL)) === 404);
-    await page.getByTestId('short-url').getByRole('button', { name: /^Copy/ }).click();
-    const renewed = await clipboard();
-    assert.notEqual(renewed, shortURL);
+    let renewed;
+    await until('the page shows the new one', async () => {
+      await page.getByTestId('short-url').getByRole('button', { name: /^Copy/ }).click();
+      renewed = await clipboard();
+      return renewed !== shortURL;
+    });
     assert.equal(await status(renewed), 200);
     shortURL = renewed;
   });
