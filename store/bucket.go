@@ -77,7 +77,8 @@ func (b Bucket[T]) Exists(tx *Tx, key string) bool {
 	return tx.get(dataBucket, tx.join(b.prefix, key)) != nil
 }
 
-// Holds reports whether the value of a key is this one: whether Put would do nothing. The error is that of Get, but for a key without a value.
+// Holds reports whether this value encodes to the bytes that a key has, whatever schema version they were written with; false if there is none.
+// *NewerSchemaError if a newer program wrote them.
 func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil || !ok {
